@@ -1,0 +1,61 @@
+# Every target sets up what it needs: python3, make and git are enough.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test lint check wheel docs bench audit ends lock clean help
+
+help:            ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+
+$(READY): requirements-dev.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: $(READY)   ## run the main job end to end on the shipped table
+	$(BIN)/python examples/demo.py
+
+test: lint check docs wheel   ## everything that a change must pass
+
+check: $(READY)  ## the tests alone
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(READY)   ## format, lint, types, layers, spelling
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: $(READY) ## put files into house format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+docs: $(READY)   ## build the documentation; a warning is an error
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+
+wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-test it
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(BIN)/python -m build --no-isolation --outdir build/wheel
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
+	cd build/wheel && venv/bin/python ../../examples/demo.py > /dev/null && echo "wheel: smoke test passed"
+
+bench: $(READY)  ## speed of the noise beside numpy and OpenDP
+	$(BIN)/python benchmarks/noise.py
+
+audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
+	$(BIN)/python -m pytest -m audit tests
+
+ends: $(READY)   ## the tests at both ends of the supported versions
+	$(BIN)/nox --session ends
+
+lock: $(READY)   ## renew the lock file of the development environment
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --output-file requirements-dev.lock
+
+clean:           ## remove what was built
+	rm -rf $(VENV) build dist docs/_build .nox

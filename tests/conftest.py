@@ -1,0 +1,25 @@
+"""Shared by all tests: no silent skips where everything is installed."""
+
+import os
+
+import pytest
+
+_REQUIRE_ALL = os.environ.get("DPEM_REQUIRE_ALL") == "1"
+
+
+def _forbid_skip(report):
+    """Turn a skip into a failure under DPEM_REQUIRE_ALL=1; expected failures are no skips."""
+    if _REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"Skipped under DPEM_REQUIRE_ALL=1: {report.longrepr}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return _forbid_skip((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report():
+    return _forbid_skip((yield))
