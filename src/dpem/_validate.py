@@ -1,0 +1,80 @@
+"""Checks of public arguments, in one form of message: expected, got, remedy."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import TYPE_CHECKING, Any
+
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+
+def fail(expected: str, name: str, value: object, remedy: str = "") -> InvalidArgumentError:
+    """Build the house error: ``Expected epsilon > 0, got epsilon=-1.0. Choose ...``."""
+    return InvalidArgumentError(f"Expected {expected}, got {name}={value!r}. {remedy}".rstrip())
+
+
+def real(value: Any, name: str, remedy: str = "") -> float:
+    """Return `value` as a float if it is a real number (no bool, no text, no NaN)."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise fail(f"a number for {name}", name, value, remedy)
+    result = float(value)
+    if math.isnan(result):
+        raise fail(f"a number for {name}", name, value, remedy)
+    return result
+
+
+def positive(value: Any, name: str, remedy: str = "") -> float:
+    """Return `value` as a finite float above zero."""
+    result = real(value, name, remedy)
+    if not 0 < result < math.inf:
+        raise fail(f"a finite {name} > 0", name, value, remedy)
+    return result
+
+
+def non_negative(value: Any, name: str, remedy: str = "") -> float:
+    """Return `value` as a finite float of at least zero."""
+    result = real(value, name, remedy)
+    if not 0 <= result < math.inf:
+        raise fail(f"a finite {name} >= 0", name, value, remedy)
+    return result
+
+
+def integer(value: Any, name: str, minimum: int = 1, remedy: str = "") -> int:
+    """Return `value` as an int of at least `minimum` (no bool, no float)."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise fail(f"an integer {name} >= {minimum}", name, value, remedy)
+    return int(value)
+
+
+def one_of(value: Any, name: str, allowed: Collection[str]) -> str:
+    """Return `value` if it is one of the allowed words."""
+    if not isinstance(value, str) or value not in allowed:
+        raise fail(f"one of {', '.join(map(repr, allowed))} for {name}", name, value)
+    return str(value)
+
+
+def text(value: Any, name: str, remedy: str = "") -> str:
+    """Return `value` if it is text with something in it."""
+    if not isinstance(value, str) or not value.strip():
+        raise fail(f"a text that is not empty for {name}", name, value, remedy)
+    return value
+
+
+def epsilon(value: Any, name: str = "epsilon") -> float:
+    """Return a finite epsilon > 0. Infinity is no budget."""
+    if isinstance(value, numbers.Real) and float(value) == math.inf:
+        raise fail(f"a finite {name} > 0", name, value, "An infinite epsilon is no privacy and no budget.")
+    return positive(value, name, "Values from 0.1 to 1 protect well; above 10 protects little.")
+
+
+def delta(value: Any, name: str = "delta") -> float:
+    """Return a delta strictly between 0 and 1."""
+    remedy = "Choose well below one over the number of rows, such as 1e-6."
+    result = real(value, name, remedy)
+    if not 0 < result < 1:
+        raise fail(f"{name} between 0 and 1 (both excluded)", name, value, remedy)
+    return result

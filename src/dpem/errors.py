@@ -1,0 +1,90 @@
+"""The exceptions and warnings of dpem.
+
+::
+
+    DpemError
+    ├── InvalidArgumentError (ValueError)    an argument is wrong; nothing was read or spent
+    ├── UnsupportedEventError (TypeError)    an accountant met an event that it cannot treat
+    ├── BudgetError
+    │   ├── InsufficientBudgetError          the ledger refuses: carries `remaining` and `requested`
+    │   └── UnreachableBudgetError           no amount of noise meets the budget with this accountant
+    ├── LedgerError                          the ledger file cannot be used
+    │   └── LedgerTamperedError              its hash chain or its totals do not hold
+    └── MissingExtraError (ImportError)      an optional library is not installed
+
+    DpemWarning (UserWarning)
+    └── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
+
+Messages speak of public facts alone: arguments, budgets and file names, never of a row.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dpem.privacy.budget import Budget
+
+
+class DpemError(Exception):
+    """Base of every error that dpem raises on purpose."""
+
+
+class InvalidArgumentError(DpemError, ValueError):
+    """An argument is outside what was expected; nothing was read and nothing was spent."""
+
+
+class UnsupportedEventError(DpemError, TypeError):
+    """An accountant was given an event that it has no proof for."""
+
+
+class BudgetError(DpemError):
+    """Base of the errors about privacy budgets."""
+
+
+class InsufficientBudgetError(BudgetError):
+    """The ledger cannot pay for a plan. Nothing was charged and nothing was read.
+
+    Attributes
+    ----------
+    remaining, requested : Budget
+        What the ledger has left and what the plan would cost, at the ledger's delta.
+    """
+
+    def __init__(self, remaining: Budget, requested: Budget, ledger_name: str) -> None:
+        self.remaining = remaining
+        self.requested = requested
+        super().__init__(
+            f"Expected a plan within the budget left on ledger {ledger_name!r}: it costs "
+            f"{requested}, and {remaining} is left. Nothing was charged. Ask for a smaller "
+            f"epsilon, or have the owner of the data decide on a new cap."
+        )
+
+
+class UnreachableBudgetError(BudgetError):
+    """The accountant cannot certify the wanted budget at any noise level."""
+
+
+class LedgerError(DpemError):
+    """The ledger file is missing, is not a ledger, or cannot be written."""
+
+
+class LedgerTamperedError(LedgerError):
+    """The ledger's records contradict each other: they were changed after they were written."""
+
+
+class MissingExtraError(DpemError, ImportError):
+    """An optional dependency is needed for what was asked."""
+
+    def __init__(self, feature: str, package: str, extra: str) -> None:
+        super().__init__(
+            f"{feature} needs the package {package!r}. Install it with: pip install 'dpem[{extra}]'."
+        )
+
+
+class DpemWarning(UserWarning):
+    """Base of the warnings that dpem issues."""
+
+
+class InsecureNoiseWarning(DpemWarning):
+    """Noise comes from a seed: whatever is released under it carries no privacy guarantee."""

@@ -1,0 +1,152 @@
+"""Noise on integer statistics, each mechanism with the event that describes it.
+
+Only the Gaussian and the Laplace mechanism exist, on purpose: a further one needs a proof, an exact
+sampler and an accountant before it may be added here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem import _validate
+from dpem.privacy._rounding import float_down, float_up
+from dpem.privacy.events import Event, GaussianEvent, LaplaceEvent
+from dpem.privacy.noise import check_scale, rounded_gaussian, rounded_laplace
+from dpem.privacy.randomness import entropy
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["GaussianMechanism", "LaplaceMechanism", "NoisyIntegers"]
+
+# Statistics are clipped here before noise: per coordinate and without looking at other rows, hence
+# without raising any sensitivity; noise below 2^62 then cannot overflow (docs/proofs/noise.md, 5).
+_LARGEST_STATISTIC = 2**62 - 1
+
+
+@dataclass(frozen=True)
+class NoisyIntegers:
+    """A released vector of integers.
+
+    Attributes
+    ----------
+    values : ndarray of int64
+        The statistic with its noise, in grid units.
+    event : Event
+        What the release costs.
+    insecure_noise : bool
+        Whether the noise came from a seed, so that the release carries no guarantee.
+    """
+
+    values: NDArray[np.int64]
+    event: Event
+    insecure_noise: bool
+
+
+@dataclass(frozen=True)
+class GaussianMechanism:
+    """Add rounded Gaussian noise to integers.
+
+    Parameters
+    ----------
+    sensitivity : float
+        L2 sensitivity of the statistic, in grid units.
+    noise_stddev : float
+        Standard deviation of the noise, in grid units, from 2^-10 to 2^54.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> mechanism = GaussianMechanism(sensitivity=1.0, noise_stddev=4.0)
+    >>> mechanism.event
+    GaussianEvent(noise_multiplier=4.0)
+    >>> mechanism.release(np.array([10, 20])).values.shape
+    (2,)
+    """
+
+    sensitivity: float
+    noise_stddev: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(self.sensitivity, "sensitivity")
+        check_scale(self.noise_stddev, "noise_stddev")
+
+    @classmethod
+    def for_event(cls, event: GaussianEvent, sensitivity: float) -> GaussianMechanism:
+        """Return the mechanism that costs at most `event` on a statistic of this sensitivity."""
+        sensitivity = _validate.positive(sensitivity, "sensitivity")
+        return cls(sensitivity, float_up(Fraction(event.noise_multiplier) * Fraction(sensitivity)))
+
+    @property
+    def event(self) -> GaussianEvent:
+        """What one release costs."""
+        return GaussianEvent(float_down(Fraction(self.noise_stddev) / Fraction(self.sensitivity)))
+
+    def release(self, statistic: NDArray[np.int64]) -> NoisyIntegers:
+        """Return the statistic with fresh noise. Charge the event first."""
+        clipped = _clipped(statistic)
+        noise = rounded_gaussian(self.noise_stddev, clipped.size)
+        return _released(clipped, noise, self.event)
+
+
+@dataclass(frozen=True)
+class LaplaceMechanism:
+    """Add rounded Laplace noise to integers.
+
+    Parameters
+    ----------
+    sensitivity : float
+        L1 sensitivity of the statistic, in grid units.
+    noise_scale : float
+        Scale of the noise, in grid units, from 2^-10 to 2^54.
+
+    Examples
+    --------
+    >>> LaplaceMechanism(sensitivity=2.0, noise_scale=8.0).event
+    LaplaceEvent(epsilon=0.25)
+    """
+
+    sensitivity: float
+    noise_scale: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(self.sensitivity, "sensitivity")
+        check_scale(self.noise_scale, "noise_scale")
+
+    @classmethod
+    def for_event(cls, event: LaplaceEvent, sensitivity: float) -> LaplaceMechanism:
+        """Return the mechanism that costs at most `event` on a statistic of this sensitivity."""
+        sensitivity = _validate.positive(sensitivity, "sensitivity")
+        return cls(sensitivity, float_up(Fraction(sensitivity) / Fraction(event.epsilon)))
+
+    @property
+    def event(self) -> LaplaceEvent:
+        """What one release costs."""
+        return LaplaceEvent(float_up(Fraction(self.sensitivity) / Fraction(self.noise_scale)))
+
+    def release(self, statistic: NDArray[np.int64]) -> NoisyIntegers:
+        """Return the statistic with fresh noise. Charge the event first."""
+        clipped = _clipped(statistic)
+        noise = rounded_laplace(self.noise_scale, clipped.size)
+        return _released(clipped, noise, self.event)
+
+
+def _clipped(statistic: NDArray[np.int64]) -> NDArray[np.int64]:
+    statistic = np.asarray(statistic)
+    if statistic.dtype != np.int64:  # the type is public, the values are not
+        raise _validate.fail(
+            "an integer statistic of dtype int64",
+            "dtype",
+            str(statistic.dtype),
+            "Put it on a grid first: noise on floats is not private.",
+        )
+    return np.clip(statistic, -_LARGEST_STATISTIC, _LARGEST_STATISTIC)
+
+
+def _released(clipped: NDArray[np.int64], noise: NDArray[np.int64], event: Event) -> NoisyIntegers:
+    noisy = clipped + noise.reshape(clipped.shape)
+    return NoisyIntegers(noisy, event, insecure_noise=not entropy().is_secure)
