@@ -1,0 +1,46 @@
+"""Roots on the safe side: the last argument, to a few units in the last place, that passes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scipy import optimize
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def smallest_passing(slack: Callable[[float], float], low: float, high: float) -> float:
+    """Return the smallest x >= low with ``slack(x) >= 0``, for an increasing slack.
+
+    `high` is a guess above the root; it is doubled until it passes.
+    """
+    if slack(low) >= 0:
+        return low
+    while slack(high) < 0:
+        high *= 2
+    return _step_until_passing(slack, _root(slack, low, high), outward=1.0)
+
+
+def largest_passing(slack: Callable[[float], float], low: float, high: float) -> float:
+    """Return the largest x <= high with ``slack(x) >= 0``, for a decreasing slack.
+
+    `low` is a guess below the root, above zero; it is halved until it passes.
+    """
+    if slack(high) >= 0:
+        return high
+    while slack(low) < 0:
+        low /= 2
+    return _step_until_passing(slack, _root(slack, low, high), outward=-1.0)
+
+
+def _root(slack: Callable[[float], float], low: float, high: float) -> float:
+    return float(optimize.brentq(slack, low, high, xtol=1e-300, rtol=4 * 2.0**-52, maxiter=1000))
+
+
+def _step_until_passing(slack: Callable[[float], float], x: float, outward: float) -> float:
+    step = 2.0**-52
+    while slack(x) < 0:
+        x *= 1 + outward * step
+        step *= 2
+    return x

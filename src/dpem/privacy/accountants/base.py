@@ -1,0 +1,83 @@
+"""What every accountant offers, and the inversion that they share."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from dpem import _validate
+from dpem.errors import UnsupportedEventError
+from dpem.privacy._solve import smallest_passing
+from dpem.privacy.events import Event, GaussianEvent, LaplaceEvent, flatten
+
+# Closed forms are evaluated in floating point; this much is added so that they never come out low.
+ROUND_UP = 1 + 1e-13
+
+
+@dataclass(frozen=True)
+class Mechanisms:
+    """The elementary mechanisms of an event, each parameter with its count."""
+
+    gaussian: tuple[tuple[float, int], ...]  # (noise multiplier, count)
+    laplace: tuple[tuple[float, int], ...]  # (epsilon, count)
+
+    @property
+    def n_gaussian(self) -> int:
+        """How many Gaussian mechanisms there are."""
+        return sum(count for _, count in self.gaussian)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """The plain sum of the Laplace mechanisms' epsilons."""
+        return math.fsum(count * epsilon for epsilon, count in self.laplace)
+
+
+class Accountant(ABC):
+    """Turns events into a guarantee.
+
+    A subclass states `name` and `epsilon`; it may replace `delta` by a closed form. Both results are
+    upper bounds of the truth, rounded up. Events that it has no proof for are refused by name.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def epsilon(self, event: Event, delta: float) -> float:
+        """Return an epsilon for which the event is (epsilon, delta)-DP."""
+
+    def delta(self, event: Event, epsilon: float) -> float:
+        """Return a delta for which the event is (epsilon, delta)-DP; 1 where none is certified."""
+        epsilon = _validate.non_negative(epsilon, "epsilon")
+        smallest, largest = math.log(1e-300), math.log(1 - 2**-53)
+        if self.epsilon(event, math.exp(largest)) > epsilon:
+            return 1.0
+        # epsilon(delta) falls as delta grows: the smallest log delta that passes.
+        log_delta = smallest_passing(
+            lambda log_delta: epsilon - self.epsilon(event, math.exp(log_delta)),
+            smallest,
+            largest,
+        )
+        return math.exp(log_delta)
+
+    def slack(self, event: Event, epsilon: float, delta: float) -> float:
+        """Return how far inside the budget the event is: non-negative when it fits."""
+        spent = self.epsilon(event, delta)
+        return math.log(epsilon / spent) if spent > 0 else math.inf
+
+    def mechanisms(self, event: Event) -> Mechanisms:
+        """Sort the elementary events by kind and refuse what this accountant cannot treat."""
+        gaussian, laplace = [], []
+        for leaf, count in flatten(event).items():
+            match leaf:
+                case GaussianEvent(noise_multiplier):
+                    gaussian.append((noise_multiplier, count))
+                case LaplaceEvent(epsilon):
+                    laplace.append((epsilon, count))
+                case _:
+                    raise UnsupportedEventError(
+                        f"Expected Gaussian or Laplace events, got {type(leaf).__name__}. "
+                        f"The accountant {self.name!r} has no proof for it, so it is refused."
+                    )
+        return Mechanisms(tuple(gaussian), tuple(laplace))

@@ -1,0 +1,65 @@
+"""The same events through every accountant, side by side."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpem import _validate
+from dpem.errors import MissingExtraError
+from dpem.privacy.accountants.registry import ACCOUNTANTS, accountant_named
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpem.privacy.events import Event
+
+__all__ = ["Comparison", "compare"]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What each accountant makes of the same events.
+
+    Iterate for ``(name, epsilon)`` pairs; print for a table. `missing` names the accountants whose
+    optional library is not installed, with the remedy.
+    """
+
+    delta: float
+    epsilons: dict[str, float]
+    missing: dict[str, str]
+
+    def __iter__(self) -> Iterator[tuple[str, float]]:
+        return iter(self.epsilons.items())
+
+    def __str__(self) -> str:
+        lines = [f"{'accountant':<14}epsilon at delta = {self.delta:g}"]
+        lines += [f"{name:<14}{epsilon:.6g}" for name, epsilon in self]
+        lines += [f"{name:<14}- ({reason})" for name, reason in self.missing.items()]
+        return "\n".join(lines)
+
+
+def compare(event: Event, delta: float, accountants: Sequence[str] = tuple(ACCOUNTANTS)) -> Comparison:
+    """Return the epsilon at `delta` that each accountant gives for the same events.
+
+    All numbers are valid upper bounds on the same privacy loss; the smallest is the best known.
+
+    Examples
+    --------
+    >>> from dpem.privacy.events import ComposedEvent, GaussianEvent
+    >>> twenty = ComposedEvent(((GaussianEvent(20.0), 20),))
+    >>> print(compare(twenty, 1e-5, ["gdp", "zcdp", "advanced", "linear"]))
+    accountant    epsilon at delta = 1e-05
+    gdp           0.819728
+    zcdp          1.09798
+    advanced      5.46659
+    linear        3.94606
+    """
+    delta = _validate.delta(delta)
+    epsilons, missing = {}, {}
+    for name in accountants:
+        try:
+            epsilons[name] = accountant_named(name).epsilon(event, delta)
+        except MissingExtraError as error:
+            missing[name] = str(error)
+    return Comparison(delta, epsilons, missing)

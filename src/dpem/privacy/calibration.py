@@ -1,0 +1,98 @@
+"""From a budget to noise: the least noise whose events meet (epsilon, delta)."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, TypeVar
+
+from dpem import _validate
+from dpem.errors import UnreachableBudgetError
+from dpem.privacy._solve import smallest_passing
+from dpem.privacy.accountants import Accountant, accountant_named
+from dpem.privacy.events import ComposedEvent, Event, GaussianEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["calibrate", "split"]
+
+_EventT = TypeVar("_EventT", bound=Event)
+_LARGEST_FACTOR = 2.0**200
+
+
+def calibrate(plan: _EventT, epsilon: float, delta: float, accountant: str | Accountant = "gdp") -> _EventT:
+    """Scale all noise of a plan by one factor so that it just meets the budget.
+
+    Parameters
+    ----------
+    plan : Event
+        The mechanisms with their noise relative to each other, such as twenty `GaussianEvent(1.0)`.
+    epsilon, delta : float
+        The budget for all of them together.
+    accountant : str or Accountant, default "gdp"
+        Who certifies it.
+
+    Returns
+    -------
+    Event
+        The plan with its final noise. What the accountant says of it is never above epsilon, and
+        within one part in 10^9 of it.
+
+    Examples
+    --------
+    >>> plan = ComposedEvent(((GaussianEvent(1.0), 20),))
+    >>> calibrate(plan, epsilon=1.0, delta=1e-5).parts[0][0].noise_multiplier
+    16.68...
+    """
+    factor = _noise_factor(plan, epsilon, delta, accountant_named(accountant))
+    return plan.with_noise_times(factor)  # type: ignore[return-value]  # scaling keeps the kind
+
+
+def split(epsilon: float, delta: float, shares: Sequence[float]) -> list[GaussianEvent]:
+    """Share a budget among Gaussian mechanisms, each with its part of mu^2.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The budget for all of them together.
+    shares : sequence of float
+        What each gets, relative to the others.
+
+    Returns
+    -------
+    list of GaussianEvent
+        One per share, in order.
+
+    Examples
+    --------
+    >>> few, much = split(1.0, 1e-5, [0.1, 0.9])
+    >>> round(few.noise_multiplier / much.noise_multiplier, 6)
+    3.0
+    """
+    weights = [_validate.positive(share, f"shares[{i}]") for i, share in enumerate(shares)]
+    parts = [GaussianEvent(1 / math.sqrt(weight)) for weight in weights]
+    if not parts:
+        raise _validate.fail("at least one share", "shares", shares, "A plan cannot be empty.")
+    factor = _noise_factor(ComposedEvent.of(parts), epsilon, delta, accountant_named("gdp"))
+    return [part.with_noise_times(factor) for part in parts]
+
+
+def _noise_factor(plan: Event, epsilon: float, delta: float, accountant: Accountant) -> float:
+    epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
+
+    def slack(factor: float) -> float:
+        return accountant.slack(plan.with_noise_times(factor), epsilon, delta)
+
+    high = 1.0
+    while slack(high) < 0:
+        high *= 4
+        if high > _LARGEST_FACTOR:
+            raise UnreachableBudgetError(
+                f"Expected a budget that the accountant {accountant.name!r} can certify, got "
+                f"epsilon={epsilon!r} at delta={delta!r}. It stays above that however much noise "
+                f"is added; use another accountant, or a larger epsilon or delta."
+            )
+    low = high / 4
+    while slack(low) >= 0:
+        low, high = low / 4, low
+    return smallest_passing(slack, low, high)

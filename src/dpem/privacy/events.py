@@ -1,0 +1,152 @@
+"""What happened to the data, as frozen and serialisable facts.
+
+An event holds all that an accountant may know of a release, and nothing of the data. The JSON form
+is permanent: ledgers and saved models hold it, so kinds are added, never changed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpem import _validate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["ComposedEvent", "Event", "GaussianEvent", "LaplaceEvent", "event_from_dict", "flatten"]
+
+
+class Event:
+    """Base of all events."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        raise TypeError(f"{type(self).__name__} has no serial form.")
+
+    def with_noise_times(self, factor: float) -> Event:
+        """Return the same event with its noise multiplied by `factor`."""
+        raise TypeError(f"{type(self).__name__} has no noise to scale by {factor}.")
+
+
+@dataclass(frozen=True)
+class GaussianEvent(Event):
+    """A Gaussian mechanism.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise over the L2 sensitivity.
+    """
+
+    noise_multiplier: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(self.noise_multiplier, "noise_multiplier")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return {"event": "gaussian", "noise_multiplier": self.noise_multiplier}
+
+    def with_noise_times(self, factor: float) -> GaussianEvent:
+        """Return the same event with its noise multiplied by `factor`."""
+        return GaussianEvent(self.noise_multiplier * factor)
+
+
+@dataclass(frozen=True)
+class LaplaceEvent(Event):
+    """A Laplace mechanism.
+
+    Parameters
+    ----------
+    epsilon : float
+        L1 sensitivity over the scale of the noise: the mechanism is epsilon-DP.
+    """
+
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        _validate.positive(self.epsilon, "epsilon")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return {"event": "laplace", "epsilon": self.epsilon}
+
+    def with_noise_times(self, factor: float) -> LaplaceEvent:
+        """Return the same event with its noise multiplied by `factor`."""
+        return LaplaceEvent(self.epsilon / factor)
+
+
+@dataclass(frozen=True)
+class ComposedEvent(Event):
+    """Several events on the same data, each with how often it happened.
+
+    Parameters
+    ----------
+    parts : tuple of (Event, int)
+        At least one event with its count. Build it with :meth:`of` from a list.
+
+    Examples
+    --------
+    >>> ComposedEvent.of([GaussianEvent(4.0), GaussianEvent(4.0), LaplaceEvent(0.1)])
+    ComposedEvent(parts=((GaussianEvent(noise_multiplier=4.0), 2), (LaplaceEvent(epsilon=0.1), 1)))
+    """
+
+    parts: tuple[tuple[Event, int], ...]
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise _validate.fail("at least one event", "parts", self.parts, "A plan cannot be empty.")
+        for event, count in self.parts:
+            if not isinstance(event, Event):
+                raise _validate.fail("an Event in parts", "event", event)
+            _validate.integer(count, "count")
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> ComposedEvent:
+        """Compose events in any order; equal ones are counted."""
+        return cls(tuple(Counter(events).items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        parts = [{"count": count, **event.to_dict()} for event, count in self.parts]
+        return {"event": "composed", "parts": parts}
+
+    def with_noise_times(self, factor: float) -> ComposedEvent:
+        """Return the same events with all noise multiplied by `factor`."""
+        return ComposedEvent(tuple((event.with_noise_times(factor), count) for event, count in self.parts))
+
+
+def flatten(event: Event) -> dict[Event, int]:
+    """Return the elementary events inside `event`, each with its total count.
+
+    Examples
+    --------
+    >>> inner = ComposedEvent(((GaussianEvent(2.0), 3),))
+    >>> flatten(ComposedEvent(((inner, 2), (GaussianEvent(2.0), 1))))
+    {GaussianEvent(noise_multiplier=2.0): 7}
+    """
+    if not isinstance(event, Event):
+        raise _validate.fail("an Event", "event", event, "See dpem.privacy.events.")
+    counts: Counter[Event] = Counter()
+    if isinstance(event, ComposedEvent):
+        for part, count in event.parts:
+            for leaf, leaf_count in flatten(part).items():
+                counts[leaf] += count * leaf_count
+    else:
+        counts[event] += 1
+    return dict(counts)
+
+
+def event_from_dict(description: Mapping[str, Any]) -> Event:
+    """Rebuild the event that `to_dict` described; an unknown kind is refused by name."""
+    match description:
+        case {"event": "gaussian", "noise_multiplier": noise_multiplier}:
+            return GaussianEvent(noise_multiplier)
+        case {"event": "laplace", "epsilon": epsilon}:
+            return LaplaceEvent(epsilon)
+        case {"event": "composed", "parts": parts}:
+            return ComposedEvent(tuple((event_from_dict(part), part["count"]) for part in parts))
+    kind = description.get("event")
+    raise _validate.fail("a known kind of event with its fields", "event", kind)

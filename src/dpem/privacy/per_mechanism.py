@@ -1,0 +1,214 @@
+r"""The paper's parametrisation: one (epsilon_i, delta_i) for every mechanism.
+
+Park, Foulds, Chaudhuri and Welling give each of J(2K+1) mechanisms the same epsilon_i and delta_i and
+solve one of four compositions for epsilon_i. Gaussian mechanisms take the classical
+sigma = sqrt(2 ln(1.25 / delta_i)) Delta / epsilon_i, Laplace ones the scale Delta / epsilon_i.
+These are the reference; `calibrate` gives the same guarantee with far less noise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dpem import _validate
+from dpem.errors import UnreachableBudgetError
+from dpem.privacy import gaussian_dp
+from dpem.privacy._solve import largest_passing
+from dpem.privacy.accountants import MomentsAccountant, ZcdpAccountant
+from dpem.privacy.accountants.base import ROUND_UP
+from dpem.privacy.accountants.composition import advanced_epsilon
+from dpem.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["COMPOSITIONS", "PerMechanismBudget", "mixture_mechanisms", "per_mechanism_budget"]
+
+COMPOSITIONS = ("linear", "advanced", "zcdp", "moments")
+_AUTHORS_MAX_ORDER = 100
+
+
+@dataclass(frozen=True)
+class PerMechanismBudget:
+    """What each mechanism gets.
+
+    Attributes
+    ----------
+    epsilon_i : float
+        Every mechanism's own epsilon.
+    delta_i : float or None
+        Every Gaussian mechanism's own delta; None where all are Laplace. Under zCDP and moments
+        it is a mere name for the ratio of noise to sensitivity.
+    n_laplace, n_gaussian : int
+        How many mechanisms of each kind.
+    """
+
+    epsilon_i: float
+    delta_i: float | None
+    n_laplace: int
+    n_gaussian: int
+
+    @property
+    def noise_multiplier(self) -> float | None:
+        """Gaussian noise over sensitivity, sqrt(2 ln(1.25 / delta_i)) / epsilon_i."""
+        if self.delta_i is None:
+            return None
+        return math.sqrt(2 * math.log(1.25 / self.delta_i)) / self.epsilon_i
+
+    @property
+    def event(self) -> ComposedEvent:
+        """All mechanisms as one event."""
+        parts: list[tuple[Event, int]] = []
+        if self.n_laplace:
+            parts.append((LaplaceEvent(self.epsilon_i), self.n_laplace))
+        if self.noise_multiplier is not None:
+            parts.append((GaussianEvent(self.noise_multiplier), self.n_gaussian))
+        return ComposedEvent(tuple(parts))
+
+
+def mixture_mechanisms(scenario: str, n_components: int, n_iterations: int) -> tuple[int, int]:
+    """Return how many Laplace and Gaussian mechanisms the paper's mixture uses.
+
+    ``"LLG"``: weights and K means by Laplace, K covariances by Gaussian noise. ``"GGG"``: all
+    Gaussian.
+
+    Examples
+    --------
+    >>> mixture_mechanisms("LLG", n_components=3, n_iterations=10)
+    (40, 30)
+    """
+    scenario = _validate.one_of(scenario, "scenario", ("LLG", "GGG"))
+    k = _validate.integer(n_components, "n_components")
+    j = _validate.integer(n_iterations, "n_iterations")
+    return (j * (k + 1), j * k) if scenario == "LLG" else (0, j * (2 * k + 1))
+
+
+def per_mechanism_budget(
+    composition: str,
+    epsilon: float,
+    delta: float,
+    *,
+    n_laplace: int,
+    n_gaussian: int,
+    delta_i: float | None = None,
+) -> PerMechanismBudget:
+    """Solve the paper's composition for epsilon_i.
+
+    Parameters
+    ----------
+    composition : {"linear", "advanced", "zcdp", "moments"}
+        The paper's four. Moments takes integer orders up to 100, as the authors do.
+    epsilon, delta : float
+        The total budget.
+    n_laplace, n_gaussian : int
+        How many mechanisms of each kind (see `mixture_mechanisms`).
+    delta_i : float, optional
+        Delta of each Gaussian mechanism. By default all of delta is shared under linear
+        composition, and half of it under the others.
+
+    Returns
+    -------
+    PerMechanismBudget
+
+    Raises
+    ------
+    UnreachableBudgetError
+        Where linear or advanced composition would rest on a classical sigma that the exact curve
+        shows to miss (epsilon_i, delta_i).
+
+    Examples
+    --------
+    >>> laplace, gaussian = mixture_mechanisms("LLG", n_components=3, n_iterations=10)
+    >>> budget = per_mechanism_budget(
+    ...     "linear", 1.0, 1e-4, n_laplace=laplace, n_gaussian=gaussian
+    ... )
+    >>> round(budget.epsilon_i * 70, 9)
+    1.0
+    """
+    composition = _validate.one_of(composition, "composition", COMPOSITIONS)
+    epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
+    n_laplace = _validate.integer(n_laplace, "n_laplace", minimum=0)
+    n_gaussian = _validate.integer(n_gaussian, "n_gaussian", minimum=0)
+    if n_laplace + n_gaussian == 0:
+        raise _validate.fail("at least one mechanism", "n_laplace + n_gaussian", 0)
+    rests_on_delta_i = composition in ("linear", "advanced")
+    delta_i = _checked_delta_i(composition, delta, n_gaussian, delta_i)
+
+    def budget(epsilon_i: float) -> PerMechanismBudget:
+        return PerMechanismBudget(epsilon_i, delta_i, n_laplace, n_gaussian)
+
+    total = _total_epsilon(composition, delta, budget)
+
+    def slack(epsilon_i: float) -> float:
+        return math.log(epsilon / total(epsilon_i))
+
+    smallest = epsilon / (n_laplace + n_gaussian)
+    while slack(smallest) < 0:
+        smallest /= 4
+        if smallest < 1e-30 * epsilon:
+            raise UnreachableBudgetError(
+                f"Expected a budget that composition {composition!r} can certify, got "
+                f"epsilon={epsilon!r} at delta={delta!r}. Orders up to {_AUTHORS_MAX_ORDER} cannot "
+                f"go below ln(1/delta)/{_AUTHORS_MAX_ORDER}; take 'zcdp' or a larger epsilon."
+            )
+    largest = 4 * smallest
+    while slack(largest) >= 0:
+        smallest, largest = largest, 4 * largest
+    result = budget(largest_passing(slack, smallest, largest))
+    if rests_on_delta_i:
+        _refuse_classical_sigma_that_misses(result)
+    return result
+
+
+def _checked_delta_i(composition: str, delta: float, n_gaussian: int, delta_i: float | None) -> float | None:
+    if n_gaussian == 0:
+        return None
+    if delta_i is None:
+        # Rounded down: n_gaussian times it must not exceed its part of delta.
+        part = 1.0 if composition == "linear" else 0.5
+        return part * delta / n_gaussian * (2 - ROUND_UP)
+    delta_i = _validate.delta(delta_i, "delta_i")
+    spent = n_gaussian * delta_i
+    fits = spent < delta or (composition == "linear" and spent <= delta)
+    if composition in ("linear", "advanced") and not fits:
+        raise _validate.fail(
+            f"delta_i below delta / {n_gaussian} = {delta / n_gaussian:.3g} for {n_gaussian} "
+            f"Gaussian mechanisms under {composition} composition",
+            "delta_i",
+            delta_i,
+            f"Take {delta / (2 * n_gaussian):.3g}.",
+        )
+    return delta_i
+
+
+def _total_epsilon(
+    composition: str, delta: float, budget: Callable[[float], PerMechanismBudget]
+) -> Callable[[float], float]:
+    """Return total epsilon as a function of epsilon_i."""
+    n = budget(1.0).n_laplace + budget(1.0).n_gaussian
+    spent = budget(1.0).n_gaussian * (budget(1.0).delta_i or 0.0)
+    match composition:
+        case "linear":
+            return lambda epsilon_i: n * epsilon_i * ROUND_UP
+        case "advanced":
+            return lambda e: advanced_epsilon([(e, n)], (delta - spent) * (2 - ROUND_UP)) * ROUND_UP
+        case "zcdp":
+            return lambda epsilon_i: ZcdpAccountant().epsilon(budget(epsilon_i).event, delta)
+        case _:
+            moments = MomentsAccountant(max_order=_AUTHORS_MAX_ORDER)
+            return lambda epsilon_i: moments.epsilon(budget(epsilon_i).event, delta)
+
+
+def _refuse_classical_sigma_that_misses(budget: PerMechanismBudget) -> None:
+    """Ask the exact curve: the classical sigma is proved for epsilon_i < 1 only."""
+    if budget.delta_i is None or budget.noise_multiplier is None:
+        return
+    true_delta = gaussian_dp.delta_at(1 / budget.noise_multiplier, budget.epsilon_i)
+    if true_delta > budget.delta_i:
+        raise UnreachableBudgetError(
+            f"Expected a budget at which the classical Gaussian sigma holds, got "
+            f"epsilon_i={budget.epsilon_i:.4g}, delta_i={budget.delta_i:.3g}, where its true delta is "
+            f"{true_delta:.3g}. Lower epsilon, or take composition 'zcdp'."
+        )

@@ -1,0 +1,210 @@
+r"""How far one unit of privacy can move a summed statistic.
+
+One function per kind of statistic. Rows u lie in a ball of radius R, responsibilities g on the simplex
+(g_k >= 0, sum g_k <= 1); what is summed over rows is stated in each function. Each bound is proved in
+docs/proofs/sensitivity.md and is attacked, and shown to be tight, in tests/property/test_sensitivity.py.
+Results are rounded up to the next float, so that none is below its real number.
+
+=====================  =====================  ======================  ==========================
+statistic, per row     ``"add_remove"``       ``"replace_one"``       function
+=====================  =====================  ======================  ==========================
+counts g               1                      sqrt 2 (L1: 2)          :func:`counts`
+sums g_k u             R                      2 R                     :func:`sums`
+second moments         R^2                    sqrt 2 R^2              :func:`second_moments`
+joint (a, b, c)        sqrt(a^2+b^2+c^2)      see there               :func:`joint`
+histogram cell         1                      sqrt 2 (L1: 2)          :func:`histogram`
+any vector of norm C   C                      2 C (cone: sqrt 2 C)    :func:`clipped_vector`
+Lloyd, L1              d + 1                  2(d+1) or 2(1+sqrt d)   :func:`lloyd_l1`
+=====================  =====================  ======================  ==========================
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Literal
+
+from dpem import _validate
+from dpem.privacy._rounding import float_up, root_up
+from dpem.privacy.neighbours import Adjacency
+
+__all__ = [
+    "clipped_vector",
+    "counts",
+    "for_person",
+    "histogram",
+    "joint",
+    "lloyd_l1",
+    "second_moments",
+    "sums",
+]
+
+Norm = Literal["l1", "l2"]
+
+
+def counts(adjacency: str, norm: Norm = "l2") -> float:
+    """Sensitivity of ``sum_i g_i``, responsibilities on the simplex.
+
+    Examples
+    --------
+    >>> counts("add_remove")
+    1.0
+    """
+    if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
+        return 1.0
+    return 2.0 if _is_l1(norm) else root_up(2)
+
+
+def histogram(adjacency: str, norm: Norm = "l2") -> float:
+    """Sensitivity of a histogram in which every row falls into at most one cell.
+
+    Examples
+    --------
+    >>> round(histogram("replace_one"), 6)
+    1.414214
+    """
+    return counts(adjacency, norm)  # a one-hot row is a vertex of the simplex
+
+
+def sums(radius: float, adjacency: str, norm: Norm = "l2", dimension: int | None = None) -> float:
+    """Sensitivity of ``sum_i g_ik u_i`` over all components k.
+
+    Parameters
+    ----------
+    radius : float
+        Largest Euclidean norm of a row.
+    adjacency : {"replace_one", "add_remove"}
+        The neighbouring relation.
+    norm : {"l2", "l1"}
+        The norm that the mechanism needs: l2 for Gaussian, l1 for Laplace noise.
+    dimension : int, optional
+        Number of columns; needed for l1.
+
+    Examples
+    --------
+    >>> sums(1.0, "replace_one")
+    2.0
+    """
+    radius = _validate.positive(radius, "radius")
+    change = radius if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE else 2 * radius
+    if _is_l1(norm):  # |u|_1 <= sqrt(d) |u|_2
+        return root_up(_validate.integer(dimension, "dimension") * Fraction(change) ** 2)
+    return change
+
+
+def second_moments(radius: float, adjacency: str) -> float:
+    """Sensitivity (Frobenius) of ``sum_i g_ik u_i u_i'`` over all components k.
+
+    Release the upper triangle with off-diagonal entries times sqrt 2, so that the Euclidean norm of
+    what is released is the Frobenius norm.
+
+    Examples
+    --------
+    >>> round(second_moments(1.0, "replace_one"), 6)
+    1.414214
+    """
+    squared = Fraction(_validate.positive(radius, "radius")) ** 2
+    if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
+        return float_up(squared)
+    return root_up(2 * squared**2)
+
+
+def joint(a: float, b: float, c: float, adjacency: str) -> float:
+    r"""Sensitivity of ``sum_i [a g_ik, b g_ik u_i, c g_ik vec(u_i u_i')]`` over all k, in one release.
+
+    Rows have norm at most 1. The number of components does not enter.
+
+    Eq. (S-4): add/remove sqrt(a^2 + b^2 + c^2). Replace-one: the square root of the larger of
+    2 (a^2 + b^2 + c^2), reached by disjoint responsibilities, and, reached inside one component,
+    2 b^2 + 2 c^2 + b^4 / (2 c^2) where b^2 <= 2 c^2, else 4 b^2. The first is the larger whenever
+    4 a^2 c^2 >= b^4.
+
+    Parameters
+    ----------
+    a, b, c : float
+        Weights of counts, sums and second moments, at least zero and not all zero.
+    adjacency : {"replace_one", "add_remove"}
+        The neighbouring relation.
+
+    Examples
+    --------
+    >>> joint(0, 1, 0, "replace_one")  # sums alone
+    2.0
+    >>> round(joint(1, 1, 1, "replace_one") ** 2, 6)
+    6.0
+    """
+    weights = {"a": a, "b": b, "c": c}
+    a2, b2, c2 = (Fraction(_validate.non_negative(w, name)) ** 2 for name, w in weights.items())
+    one_row = a2 + b2 + c2
+    if one_row == 0:
+        raise _validate.fail("at least one weight above zero", "(a, b, c)", (a, b, c))
+    if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
+        return root_up(one_row)
+    within = 2 * b2 + 2 * c2 + b2 * b2 / (2 * c2) if 0 < b2 <= 2 * c2 else 4 * b2
+    return root_up(max(2 * one_row, within))
+
+
+def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> float:
+    """Sensitivity of a sum of vectors, each clipped to Euclidean norm `norm_bound`.
+
+    Parameters
+    ----------
+    norm_bound : float
+        The norm C that every row's vector is clipped to.
+    adjacency : {"replace_one", "add_remove"}
+        The neighbouring relation.
+    cone : bool, default False
+        A certificate that inner products of two rows' vectors are never negative, as for vectors
+        of non-negative entries and for positive semidefinite matrices. It saves a factor sqrt 2
+        under replace-one; whoever sets it must check it in integers.
+
+    Examples
+    --------
+    >>> clipped_vector(3.0, "replace_one")
+    6.0
+    """
+    bound = _validate.positive(norm_bound, "norm_bound")
+    if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
+        return bound
+    return root_up(2 * Fraction(bound) ** 2) if cone else 2 * bound
+
+
+def lloyd_l1(dimension: int, adjacency: str, domain: Literal["box", "ball"] = "box") -> float:
+    """L1 sensitivity of Lloyd's counts and coordinate sums together, as DPLloyd releases them.
+
+    Parameters
+    ----------
+    dimension : int
+        Number of columns d.
+    adjacency : {"replace_one", "add_remove"}
+        The neighbouring relation. The d + 1 of the literature holds for add/remove over the box.
+    domain : {"box", "ball"}
+        Rows in [-1, 1]^d, or in the unit ball.
+
+    Examples
+    --------
+    >>> lloyd_l1(2, "add_remove")
+    3.0
+    >>> round(lloyd_l1(2, "replace_one", "ball"), 4)
+    4.8284
+    """
+    d = _validate.integer(dimension, "dimension")
+    is_ball = _validate.one_of(domain, "domain", ("box", "ball")) == "ball"
+    one_row = float_up(1 + Fraction(root_up(d))) if is_ball else 1.0 + d
+    return one_row if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE else 2 * one_row
+
+
+def for_person(sensitivity: float, rows_per_person: int) -> float:
+    """Sensitivity when one person owns up to `rows_per_person` rows: that many times as large.
+
+    Examples
+    --------
+    >>> for_person(2.0, 3)
+    6.0
+    """
+    rows = _validate.integer(rows_per_person, "rows_per_person")
+    bound = _validate.positive(sensitivity, "sensitivity")
+    return float_up(rows * Fraction(bound))
+
+
+def _is_l1(norm: str) -> bool:
+    return _validate.one_of(norm, "norm", ("l1", "l2")) == "l1"
