@@ -1,0 +1,89 @@
+"""The ledger's SQLite file: its tables, how it is opened, and the hash that chains its records."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import urllib.parse
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from dpem.errors import LedgerError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FORMAT_VERSION = 1
+APPLICATION_ID = 0x6470656D  # "dpem", in the file's header
+_BUSY_SECONDS = 60.0
+
+TERMS = ("name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
+SPEND = ("number", "time", "purpose", "analyst", "event", "insecure_noise", "units", "total_units", "hash")
+
+CREATE = f"""
+BEGIN IMMEDIATE;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT_VERSION};
+CREATE TABLE terms (
+    name TEXT NOT NULL, cap_epsilon REAL NOT NULL, cap_delta REAL NOT NULL, cap_units TEXT NOT NULL,
+    adjacency TEXT NOT NULL, unit TEXT NOT NULL, created TEXT NOT NULL, hash TEXT NOT NULL
+);
+CREATE TABLE spend (
+    number INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL, analyst TEXT NOT NULL,
+    event TEXT NOT NULL, insecure_noise INTEGER NOT NULL, units TEXT NOT NULL,
+    total_units TEXT NOT NULL, hash TEXT NOT NULL
+);
+CREATE TRIGGER terms_are_fixed BEFORE UPDATE ON terms
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER terms_stay BEFORE DELETE ON terms
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER spend_is_fixed BEFORE UPDATE ON spend
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER spend_stays BEFORE DELETE ON spend
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+"""
+INSERT_TERMS = "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_SPEND = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+SELECT_TERMS = "SELECT * FROM terms"
+SELECT_SPENDS = "SELECT * FROM spend ORDER BY number"
+SELECT_LAST = "SELECT number, hash, total_units FROM spend ORDER BY number DESC LIMIT 1"
+
+
+@contextmanager
+def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file for one operation; SQLite undoes an open transaction if anything fails.
+
+    One connection per operation: nothing is shared between threads or with forked processes.
+    """
+    # mode=rw never creates a file. isolation_level=None: transactions are begun where they are needed.
+    uri = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
+    try:
+        with closing(
+            sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)
+        ) as connection:
+            # A rollback journal keeps the ledger in one file; EXTRA makes a charge survive power loss.
+            connection.execute("PRAGMA journal_mode = DELETE")
+            connection.execute("PRAGMA synchronous = EXTRA")
+            yield connection
+    except sqlite3.Error as error:  # full disk, read-only file, not a database, locked for a minute
+        raise LedgerError(
+            f"Expected a ledger that can be read and written at {str(path)!r}, but SQLite says: "
+            f"{error}. Nothing was released."
+        ) from error
+
+
+def last_spend(connection: sqlite3.Connection) -> tuple[int, str, int]:
+    """Return number, hash and total units of the newest record (the terms' hash where there is none)."""
+    row = connection.execute(SELECT_LAST).fetchone()
+    if row is None:
+        terms = dict(zip(TERMS, connection.execute(SELECT_TERMS).fetchone(), strict=True))
+        return 0, terms["hash"], 0
+    return row[0], row[1], int(row[2])
+
+
+def chained_hash(previous: str, record: dict[str, Any]) -> str:
+    """Return the hash of a record and of all that came before it."""
+    content = json.dumps([previous, record], sort_keys=True, ensure_ascii=True)
+    return hashlib.sha256(content.encode()).hexdigest()

@@ -1,0 +1,423 @@
+"""The budget of one protected data set, in one SQLite file that outlives every process.
+
+The owner of the data sets a cap; every release is charged before the data is read, in the currency
+mu^2, whose sum is a valid filter under fully adaptive composition (docs/proofs/ledger.md). A crash
+after the charge loses budget, never privacy. Records are hash-chained, so a changed one shows.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpem import _validate
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, LedgerTamperedError
+from dpem.privacy import _ledger_file
+from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend
+from dpem.privacy._rounding import root_up
+from dpem.privacy.accountants import GdpAccountant
+from dpem.privacy.budget import Budget
+from dpem.privacy.events import Event, event_from_dict
+from dpem.privacy.neighbours import Adjacency, PrivacyUnit
+from dpem.privacy.randomness import entropy
+
+if TYPE_CHECKING:
+    import os
+    import sqlite3
+    from contextlib import AbstractContextManager
+
+__all__ = ["Head", "Ledger", "Spend"]
+
+# Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
+_UNITS = 2**100
+
+
+@dataclass(frozen=True)
+class Head:
+    """The newest record of a ledger; kept elsewhere, it proves later that none was cut off."""
+
+    number: int
+    hash: str
+
+
+@dataclass(frozen=True)
+class Spend:
+    """One charge.
+
+    Attributes
+    ----------
+    number : int
+        1 for the first charge of the ledger.
+    time : str
+        When it was committed, UTC.
+    purpose, analyst : str
+        What it was for and who asked.
+    event : Event
+        The whole plan that was paid.
+    insecure_noise : bool
+        Whether the noise was drawn from a seed.
+    cost : Budget
+        What this charge alone amounts to, at the ledger's delta.
+    """
+
+    number: int
+    time: str
+    purpose: str
+    analyst: str
+    event: Event
+    insecure_noise: bool
+    cost: Budget
+
+
+class Ledger:
+    """Open the ledger of a protected data set; make one with :meth:`create`.
+
+    Parameters
+    ----------
+    path : path-like
+        The SQLite file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from dpem.privacy.calibration import calibrate
+    >>> from dpem.privacy.events import GaussianEvent
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "patients.ledger"
+    >>> ledger = Ledger.create(path, name="patients 2026", cap_epsilon=1.0, cap_delta=1e-5)
+    >>> plan = calibrate(GaussianEvent(1.0), epsilon=0.5, delta=1e-5)
+    >>> ledger.spend(plan, purpose="mean age", analyst="registry team").number
+    1
+    >>> print(ledger.remaining())
+    epsilon = 0.834233 at delta = 1e-05
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        with self._connection() as connection:
+            self._read_terms(connection)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        name: str,
+        cap_epsilon: float,
+        cap_delta: float,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        person: str | None = None,
+    ) -> Ledger:
+        """Make the ledger of a data set.
+
+        Parameters
+        ----------
+        path : path-like
+            A file that does not exist yet.
+        name : str
+            The declared name of the data set. (Never a hash of its content, which would tell whether
+            a guess at the content is right.)
+        cap_epsilon, cap_delta : float
+            What all releases together may cost.
+        adjacency : {"replace_one", "add_remove"}
+            The neighbouring relation of every release.
+        rows_per_person : int, default 1
+            The most rows that one person owns: the unit of privacy of every release.
+        person : str, optional
+            The column that tells persons apart.
+        """
+        name = _validate.text(name, "name", "Name the data set, such as 'patients 2026'.")
+        epsilon = _validate.epsilon(cap_epsilon, "cap_epsilon")
+        delta = _validate.delta(cap_delta, "cap_delta")
+        unit = PrivacyUnit(rows_per_person, person)
+        terms = {
+            "name": name,
+            "cap_epsilon": epsilon,
+            "cap_delta": delta,
+            "cap_units": str(_units_down(Budget.from_epsilon(epsilon, delta).mu)),
+            "adjacency": Adjacency.parse(adjacency).value,
+            "unit": json.dumps(unit.to_dict(), sort_keys=True),
+            "created": _now(),
+        }
+        file = Path(path)
+        try:
+            file.open("x").close()  # fails if the file exists: two owners cannot both make it
+        except FileExistsError as error:
+            raise LedgerError(
+                f"Expected a new file for the ledger, got path={str(path)!r}, which exists. "
+                f"Open it with dpem.Ledger(path), or choose another name."
+            ) from error
+        except OSError as error:
+            raise LedgerError(
+                f"Expected a folder that can be written, got path={str(path)!r}: {error.strerror}."
+            ) from error
+        try:
+            with connection_to(file) as connection:
+                connection.executescript(_ledger_file.CREATE)  # begins the transaction
+                row = (*terms.values(), chained_hash("", terms))
+                connection.execute(_ledger_file.INSERT_TERMS, row)
+                connection.execute("COMMIT")
+        except LedgerError:
+            file.unlink(missing_ok=True)  # nothing was charged on it yet
+            raise
+        return cls(file)
+
+    # -- what it says --------------------------------------------------------------------------------
+
+    def remaining(self) -> Budget:
+        """Return what is left, stated at the ledger's delta."""
+        with self._connection() as connection:
+            left = self._cap_units - last_spend(connection)[2]
+        return Budget.from_mu(_mu_down(left), self.cap.delta)
+
+    def history(self) -> list[Spend]:
+        """Return every charge, oldest first."""
+        with self._connection() as connection:
+            rows = connection.execute(_ledger_file.SELECT_SPENDS)
+            return [self._spend_of(row) for row in rows]
+
+    def head(self) -> Head:
+        """Return the newest record; keep it outside the file to detect a truncated one later."""
+        with self._connection() as connection:
+            number, digest, _ = last_spend(connection)
+        return Head(number, digest)
+
+    def export(self) -> dict[str, Any]:
+        """Return everything as JSON-serialisable data: terms, charges, what is left and the head."""
+        return {
+            "format": _ledger_file.FORMAT_VERSION,
+            "name": self.name,
+            "cap": {"epsilon": self.cap.epsilon, "delta": self.cap.delta},
+            "adjacency": self.adjacency.value,
+            "unit": self.unit.to_dict(),
+            "created": self.created,
+            "spends": [
+                {
+                    "number": spend.number,
+                    "time": spend.time,
+                    "purpose": spend.purpose,
+                    "analyst": spend.analyst,
+                    "epsilon": spend.cost.epsilon,
+                    "mu": spend.cost.mu,
+                    "event": spend.event.to_dict(),
+                    "insecure_noise": spend.insecure_noise,
+                }
+                for spend in self.history()
+            ],
+            "remaining_epsilon": self.remaining().epsilon,
+            "head": self.head().hash,
+        }
+
+    def __repr__(self) -> str:
+        return f"Ledger({str(self.path)!r})"
+
+    def __str__(self) -> str:
+        spends = self.history()
+        lines = [
+            f"Ledger of {self.name!r}: cap {self.cap}",
+            f"neighbours: {self.adjacency.value}; unit: {self.unit}",
+            *(
+                f"{spend.number:>4}  {spend.time}  {spend.cost}  {spend.purpose} ({spend.analyst})"
+                + ("  [INSECURE NOISE]" if spend.insecure_noise else "")
+                for spend in spends
+            ),
+            f"left: {self.remaining()}",
+        ]
+        return "\n".join(lines)
+
+    # -- what it does --------------------------------------------------------------------------------
+
+    def spend(
+        self,
+        event: Event,
+        *,
+        purpose: str,
+        analyst: str | None = None,
+        adjacency: str | None = None,
+        unit: PrivacyUnit | None = None,
+    ) -> Spend:
+        """Charge a whole plan, or refuse it. Call this before the data is read.
+
+        When this returns, the charge is on disk. When it raises a `DpemError`, nothing was charged.
+        An interrupt may fall on either side of the commit: look at :meth:`history`.
+
+        Parameters
+        ----------
+        event : Event
+            Everything that the plan will release.
+        purpose : str
+            What it is for; kept in the record.
+        analyst : str, optional
+            Who asks; kept in the record. The name of the operating system's user unless given.
+        adjacency : {"replace_one", "add_remove"}, optional
+            The plan's neighbouring relation: the ledger's unless given, and refused if another.
+        unit : PrivacyUnit, optional
+            The plan's unit of privacy: the ledger's unless given, and refused if another.
+
+        Raises
+        ------
+        InsufficientBudgetError
+            Where the plan costs more than is left; `remaining` and `requested` say how much.
+        """
+        purpose = _validate.text(purpose, "purpose", "Say what the release is for.")
+        if analyst is None:
+            analyst = _user_name()
+        analyst = _validate.text(analyst, "analyst", "Say who asks for the release.")
+        self._check_terms(adjacency, unit)
+        mu_squared = GdpAccountant().mu_squared(event)
+        units = math.ceil(mu_squared * _UNITS)
+        record = {
+            "time": _now(),
+            "purpose": purpose,
+            "analyst": analyst,
+            "event": json.dumps(event.to_dict(), sort_keys=True),
+            "insecure_noise": int(not entropy().is_secure),
+            "units": str(units),
+        }
+        with self._connection() as connection:
+            connection.execute("BEGIN IMMEDIATE")  # from here on no other process can charge
+            self._check_same_ledger(connection)
+            number, previous, spent = last_spend(connection)
+            if spent + units > self._cap_units:
+                connection.execute("ROLLBACK")
+                left = Budget.from_mu(_mu_down(self._cap_units - spent), self.cap.delta)
+                requested = Budget.from_mu(root_up(mu_squared), self.cap.delta)
+                raise InsufficientBudgetError(left, requested, self.name)
+            row = {"number": number + 1, **record, "total_units": str(spent + units)}
+            values = (*row.values(), chained_hash(previous, row))
+            connection.execute(_ledger_file.INSERT_SPEND, values)
+            connection.execute("COMMIT")
+        return self._spend_of(values)
+
+    def verify(self, head: Head | None = None) -> None:
+        """Check the hash chain and every total; raise `LedgerTamperedError` where one does not hold.
+
+        Parameters
+        ----------
+        head : Head, optional
+            A head that was kept outside. Without it a ledger whose newest records were cut off looks
+            whole; with it the cut shows.
+        """
+        with self._connection() as connection:
+            terms = connection.execute(_ledger_file.SELECT_TERMS).fetchall()
+            rows = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()
+        if len(terms) != 1:
+            raise self._tampered("its terms are not one record")
+        fields = dict(zip(_ledger_file.TERMS, terms[0], strict=True))
+        previous = fields.pop("hash")
+        if chained_hash("", fields) != previous:
+            raise self._tampered("its terms were changed")
+        hashes = {0: previous}
+        total = 0
+        for expected_number, row in enumerate(rows, start=1):
+            record = dict(zip(_ledger_file.SPEND, row, strict=True))
+            digest = record.pop("hash")
+            total += int(record["units"])
+            cost = GdpAccountant().mu_squared(event_from_dict(json.loads(record["event"])))
+            if (
+                record["number"] != expected_number
+                or chained_hash(previous, record) != digest
+                or int(record["total_units"]) != total
+                or int(record["units"]) != math.ceil(cost * _UNITS)
+            ):
+                raise self._tampered(f"record {expected_number} does not hold")
+            previous = hashes[expected_number] = digest
+        if total > self._cap_units:
+            raise self._tampered("its records exceed its cap")
+        if head is not None and hashes.get(head.number) != head.hash:
+            raise self._tampered(f"record {head.number} is not the one whose hash was kept")
+
+    # -- inside --------------------------------------------------------------------------------------
+
+    def _check_terms(self, adjacency: str | None, unit: PrivacyUnit | None) -> None:
+        if adjacency is not None and Adjacency.parse(adjacency) is not self.adjacency:
+            raise _validate.fail(
+                f"the ledger's relation {self.adjacency.value!r}",
+                "adjacency",
+                str(adjacency),
+                "Guarantees under two relations do not add up; use a ledger of its own.",
+            )
+        if unit is not None and unit != self.unit:
+            raise InvalidArgumentError(
+                f"Expected the ledger's unit of privacy ({self.unit}), got {unit}. "
+                f"Guarantees for two units do not add up; use a ledger of its own."
+            )
+
+    def _check_same_ledger(self, connection: sqlite3.Connection) -> None:
+        """Refuse a file that was put in the place of the one that was opened: its cap is another."""
+        if connection.execute(_ledger_file.SELECT_TERMS).fetchone() != self._terms:
+            raise LedgerError(
+                f"Expected the ledger of {self.name!r} in {str(self.path)!r}, but the file was replaced. "
+                f"Nothing was charged. Open it again."
+            )
+
+    def _read_terms(self, connection: sqlite3.Connection) -> None:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if application != _ledger_file.APPLICATION_ID:
+            raise LedgerError(
+                f"Expected a dpem ledger, got path={str(self.path)!r}, which is another file. "
+                f"Make a ledger with dpem.Ledger.create(...)."
+            )
+        if version != _ledger_file.FORMAT_VERSION:
+            raise LedgerError(
+                f"Expected ledger format {_ledger_file.FORMAT_VERSION}, got {version} in "
+                f"{str(self.path)!r}. Use the release of dpem that wrote it."
+            )
+        self._terms = connection.execute(_ledger_file.SELECT_TERMS).fetchone()
+        terms = dict(zip(_ledger_file.TERMS, self._terms, strict=True))
+        self.name: str = terms["name"]
+        self.adjacency = Adjacency.parse(terms["adjacency"])
+        self.unit = PrivacyUnit.from_dict(json.loads(terms["unit"]))
+        self.created: str = terms["created"]
+        self._cap_units = int(terms["cap_units"])
+        self.cap = Budget(terms["cap_epsilon"], terms["cap_delta"], _mu_down(self._cap_units))
+
+    def _spend_of(self, row: tuple[Any, ...]) -> Spend:
+        number, time, purpose, analyst, event, insecure, units, _, _ = row
+        cost = Budget.from_mu(root_up(Fraction(int(units), _UNITS)), self.cap.delta)
+        composed = event_from_dict(json.loads(event))
+        return Spend(number, time, purpose, analyst, composed, bool(insecure), cost)
+
+    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
+        if not self.path.is_file():
+            raise LedgerError(
+                f"Expected an existing ledger, got path={str(self.path)!r}. "
+                f"Make it with dpem.Ledger.create(...)."
+            )
+        return connection_to(self.path)
+
+    def _tampered(self, what: str) -> LedgerTamperedError:
+        return LedgerTamperedError(
+            f"Expected an unbroken chain of records in {str(self.path)!r}, but {what}. Stop releasing "
+            f"from this data set and compare the file with its backups and kept heads."
+        )
+
+
+def _units_down(mu: float) -> int:
+    return math.floor(Fraction(mu) ** 2 * _UNITS)
+
+
+def _mu_down(units: int) -> float:
+    """Return the largest float whose square is at most `units`."""
+    mu = math.sqrt(Fraction(max(units, 0), _UNITS))
+    while Fraction(mu) ** 2 * _UNITS > max(units, 0):
+        mu = math.nextafter(mu, 0)
+    return mu
+
+
+def _user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (ImportError, KeyError, OSError):  # no password database, no variable that names a user
+        return "unknown"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,219 @@
+"""The privacy statement: one honest paragraph that a privacy officer can quote."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpem import _validate
+from dpem.errors import InvalidArgumentError
+from dpem.privacy.accountants import Comparison, accountant_named, compare
+from dpem.privacy.events import Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
+from dpem.privacy.neighbours import Adjacency, PrivacyUnit
+
+__all__ = ["BOUNDS_SOURCES", "PrivacyStatement"]
+
+FORMAT_VERSION = 1
+
+# Where the bounds on the rows came from, and what the statement says of it.
+BOUNDS_SOURCES = {
+    "declared": "declared as public knowledge, not read from the data",
+    "schema": "declared in the schema as public knowledge, not read from the data",
+    "estimated": "estimated from the data by mechanisms that are part of the events above",
+}
+
+
+@dataclass(frozen=True)
+class PrivacyStatement:
+    """What is guaranteed, to whom, and on what it rests. Print it to read it.
+
+    A statement whose events cost more than its epsilon cannot be made.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    event : Event
+        Every mechanism that touched the data.
+    adjacency : str
+        The neighbouring relation, ``"replace_one"`` or ``"add_remove"``.
+    unit : PrivacyUnit
+        Whose data is hidden.
+    accountant : str
+        Who certified the total.
+    bounds : dict of str to str
+        The limits that rows were clipped to, in words, by column or for the whole row.
+    bounds_source : {"declared", "schema", "estimated"}
+        Where these came from.
+    insecure_noise : bool
+        Whether noise came from a seed, so that nothing is guaranteed.
+
+    Examples
+    --------
+    >>> from dpem.privacy.events import GaussianEvent
+    >>> statement = PrivacyStatement(
+    ...     1.0, 1e-5, GaussianEvent(4.0), bounds={"age": "0 to 120"}, bounds_source="declared"
+    ... )
+    >>> print(statement)
+    This release is (epsilon = 1, delta = 1e-05)-differentially private. ...
+    >>> PrivacyStatement.from_json(statement.to_json()) == statement
+    True
+    """
+
+    epsilon: float
+    delta: float
+    event: Event
+    adjacency: str = Adjacency.REPLACE_ONE.value
+    unit: PrivacyUnit = field(default_factory=PrivacyUnit)
+    accountant: str = "gdp"
+    bounds: dict[str, str] = field(default_factory=dict)
+    bounds_source: str = "declared"
+    insecure_noise: bool = False
+
+    def __post_init__(self) -> None:
+        _validate.epsilon(self.epsilon)
+        _validate.delta(self.delta)
+        Adjacency.parse(self.adjacency)
+        _validate.one_of(self.bounds_source, "bounds_source", BOUNDS_SOURCES)
+        spent = accountant_named(self.accountant).epsilon(self.event, self.delta)
+        if spent > self.epsilon:
+            raise InvalidArgumentError(
+                f"Expected an epsilon that the events meet, got epsilon={self.epsilon!r}: the accountant "
+                f"{self.accountant!r} makes them {spent!r} at delta={self.delta!r}."
+            )
+
+    def compare(self) -> Comparison:
+        """Return the epsilon that each accountant gives for the same events."""
+        return compare(self.event, self.delta)
+
+    # -- words ---------------------------------------------------------------------------------------
+
+    def __str__(self) -> str:
+        return " ".join(
+            [
+                self._guarantee(),
+                self._meaning(),
+                self._neighbours(),
+                self._accounting(),
+                self._limits(),
+                self._noise(),
+            ]
+        )
+
+    def _guarantee(self) -> str:
+        pair = f"(epsilon = {self.epsilon:g}, delta = {self.delta:g})"
+        if self.insecure_noise:
+            return (
+                f"THIS RELEASE IS NOT PRIVATE: its noise was drawn from a seed, and whoever has the "
+                f"seed can remove it. With secure noise it would be {pair}-differentially private."
+            )
+        return f"This release is {pair}-differentially private."
+
+    def _meaning(self) -> str:
+        factor = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+        return (
+            f"Whatever else an observer knows, the data of {self._unit()} changes the probability of any "
+            f"outcome by a factor of at most e^epsilon = {factor:.4g}, up to an added {self.delta:g}."
+        )
+
+    def _neighbours(self) -> str:
+        unit = self._unit()
+        if self.adjacency == Adjacency.ADD_REMOVE:
+            relation = f"{unit} is added or removed, and the number of rows is private"
+        elif self.unit.person is not None:
+            relation = f"the values of {unit} are replaced by any others, row counts fixed and public"
+        else:
+            relation = f"{unit} is replaced by any other, and the number of rows is public"
+        capped = (
+            f" A person is told apart by column {self.unit.person!r}; rows above the cap of "
+            f"{self.unit.rows_per_person} were zeroed."
+            if self.unit.person is not None
+            else ""
+        )
+        return f"Data sets are compared in which {relation}.{capped}"
+
+    def _unit(self) -> str:
+        rows = self.unit.rows_per_person
+        if self.unit.person is None and rows == 1:
+            return "one row"
+        return "one person" + (f" with up to {rows} rows" if rows > 1 else " with one row")
+
+    def _accounting(self) -> str:
+        counts = {"Gaussian": 0, "Laplace": 0}
+        for leaf, count in flatten(self.event).items():
+            if isinstance(leaf, GaussianEvent):
+                counts["Gaussian"] += count
+            elif isinstance(leaf, LaplaceEvent):
+                counts["Laplace"] += count
+        kinds = " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
+        plural = "" if sum(counts.values()) == 1 else "s"
+        return (
+            f"The data was touched by {kinds} mechanism{plural} and by nothing else; their total was "
+            f"certified by the accountant '{self.accountant}'."
+        )
+
+    def _limits(self) -> str:
+        if not self.bounds:
+            return "No bounds on rows were needed."
+        limits = "; ".join(f"{name}: {limit}" for name, limit in self.bounds.items())
+        return f"Rows were clipped to bounds {BOUNDS_SOURCES[self.bounds_source]} ({limits})."
+
+    def _noise(self) -> str:
+        if self.insecure_noise:
+            return "Use it for tests and experiments only."
+        return (
+            "Statistics and noise are exact integers; the noise comes from the operating system's "
+            "generator, and the guarantee is as good as that generator. How long the computation took "
+            "is not covered."
+        )
+
+    # -- files ---------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return {
+            "format": FORMAT_VERSION,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "event": self.event.to_dict(),
+            "adjacency": str(self.adjacency),
+            "unit": self.unit.to_dict(),
+            "accountant": self.accountant,
+            "bounds": dict(self.bounds),
+            "bounds_source": self.bounds_source,
+            "insecure_noise": self.insecure_noise,
+        }
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> PrivacyStatement:
+        """Rebuild what :meth:`to_dict` described; its claim is checked against its events again."""
+        fields = dict(description)
+        version = fields.pop("format", None)
+        if version != FORMAT_VERSION:
+            raise _validate.fail(f"statement format {FORMAT_VERSION}", "format", version)
+        try:
+            fields["event"] = event_from_dict(fields["event"])
+            fields["unit"] = PrivacyUnit.from_dict(fields["unit"])
+            return cls(**fields)
+        except (KeyError, TypeError) as error:
+            raise InvalidArgumentError(
+                "Expected the fields of a privacy statement. The description is damaged or was written "
+                "by a newer dpem."
+            ) from error
+
+    def to_json(self) -> str:
+        """Return the statement as JSON text."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> PrivacyStatement:
+        """Rebuild a statement from JSON text."""
+        try:
+            description = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidArgumentError("Expected JSON text of a privacy statement.") from error
+        if not isinstance(description, dict):
+            raise InvalidArgumentError("Expected a JSON object that holds a privacy statement.")
+        return cls.from_dict(description)
