@@ -1,0 +1,95 @@
+"""Rules of the repository that a tool must keep: no silent skips, one room for randomness, extras."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpem
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize("skip", ["@pytest.mark.skip\ndef test(): pass", "pytest.importorskip('no_such')"])
+def test_a_skip_fails_where_everything_is_required(tmp_path, skip):
+    """DPEM_REQUIRE_ALL=1 turns skipped tests and skipped modules into failures."""
+    shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
+    (tmp_path / "test_skip.py").write_text(f"import pytest\n{skip}\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
+    for value, passes in (("0", True), ("1", False)):
+        run = subprocess.run(
+            [*command, str(tmp_path)],
+            env={"DPEM_REQUIRE_ALL": value, "PATH": ""},
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+        )
+        assert ("failed" not in run.stdout and "error" not in run.stdout) is passes, run.stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from numpy.random import default_rng",
+        "import numpy as np\ngenerator = np.random.default_rng()",
+        "import os\nbits = os.urandom(8)",
+        "import random",
+        "import secrets",
+    ],
+)
+def test_lint_forbids_randomness_outside_its_room(line):
+    """Ruff's banned-api refuses a generator in any module but privacy/randomness.py."""
+
+    def refused(filename):
+        command = [
+            sys.executable,
+            "-m",
+            "ruff",
+            "check",
+            "--select",
+            "TID251",
+            "--stdin-filename",
+            filename,
+            "-",
+        ]
+        return subprocess.run(command, input=line + "\n", text=True, capture_output=True, cwd=ROOT).returncode
+
+    assert refused("src/dpem/models/kmeans.py") == 1
+    assert refused("src/dpem/privacy/randomness.py") == 0
+
+
+def test_missing_extra_is_named():
+    """Without dp-accounting the accountant 'pld' says what to install, and compare still works."""
+    program = """
+import sys
+sys.modules["dp_accounting"] = None
+from dpem.errors import MissingExtraError
+from dpem.privacy import GaussianEvent, accountant_named, compare
+try:
+    accountant_named("pld")
+except MissingExtraError as error:
+    assert "pip install 'dpem[pld]'" in str(error), error
+else:
+    raise SystemExit("no error")
+table = compare(GaussianEvent(4.0), 1e-5)
+assert "pld" in table.missing and "gdp" in table.epsilons and "dpem[pld]" in str(table)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_importing_dpem_loads_no_extra():
+    """The core imports neither optional libraries nor test helpers' dependencies."""
+    program = (
+        "import sys, dpem; print([m for m in ('dp_accounting', 'opendp', 'mpmath') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_public_names_exist():
+    """Everything in __all__ can be reached."""
+    for module in (dpem, dpem.privacy):
+        for name in module.__all__:
+            assert getattr(module, name) is not None
