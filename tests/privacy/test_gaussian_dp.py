@@ -75,14 +75,14 @@ def test_limits():
 @pytest.mark.parametrize("epsilon", [-1, 0, math.nan, math.inf, "1", None, True, [1.0]])
 def test_bad_epsilon(epsilon):
     """Every bad epsilon gets the house error with its value."""
-    with pytest.raises(InvalidArgumentError, match="Expected .*epsilon"):
+    with pytest.raises(InvalidArgumentError, match=r"Expected .*epsilon"):
         gaussian_dp.mu_for(epsilon, 1e-5)
 
 
 @pytest.mark.parametrize("delta", [-1e-5, 0, 1, 2, math.nan, math.inf, "1e-5", None])
 def test_bad_delta(delta):
     """Every bad delta gets the house error with its value."""
-    with pytest.raises(InvalidArgumentError, match="Expected .*delta"):
+    with pytest.raises(InvalidArgumentError, match=r"Expected .*delta"):
         gaussian_dp.epsilon_at(1.0, delta)
 
 

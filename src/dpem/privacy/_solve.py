@@ -41,6 +41,6 @@ def _root(slack: Callable[[float], float], low: float, high: float) -> float:
 def _step_until_passing(slack: Callable[[float], float], x: float, outward: float) -> float:
     step = 2.0**-52
     while slack(x) < 0:
-        x *= 1 + outward * step
+        x += outward * step * abs(x)
         step *= 2
     return x

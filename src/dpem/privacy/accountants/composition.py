@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from dpem.privacy.events import Event
 
 
+_NO_PRIVACY = 1e290  # finite, so that a solver can step back from it
+
+
 def _epsilons(mechanisms: Mechanisms, delta_i: float) -> list[tuple[float, int]]:
     """Return every mechanism's own epsilon: Gaussian ones at `delta_i`, by the exact curve."""
     gaussian = [
@@ -79,8 +82,8 @@ class AdvancedAccountant(Accountant):
 
 def advanced_epsilon(epsilons: list[tuple[float, int]], delta_prime: float) -> float:
     """Return Eq. (AC-1) for (epsilon_i, count) pairs."""
-    if max(epsilon for epsilon, _ in epsilons) > 500:  # e^eps_i leaves the floats; no use anyway
-        return math.inf
+    if max(epsilon for epsilon, _ in epsilons) > 500:  # e^eps_i would leave the floats
+        return _NO_PRIVACY
     drift = math.fsum(count * epsilon * math.expm1(epsilon) for epsilon, count in epsilons)
     squares = math.fsum(count * epsilon**2 for epsilon, count in epsilons)
     return drift + math.sqrt(-2 * math.log(delta_prime) * squares)

@@ -1,0 +1,335 @@
+"""The ledger in one process: terms, charges, refusals, tampering, bad files."""
+
+import json
+import math
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from dpem import Ledger
+from dpem.errors import (
+    InsecureNoiseWarning,
+    InsufficientBudgetError,
+    InvalidArgumentError,
+    LedgerError,
+    LedgerTamperedError,
+    UnsupportedEventError,
+)
+from dpem.privacy import (
+    ComposedEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyUnit,
+    calibrate,
+    gaussian_dp,
+)
+from dpem.privacy.ledger import Head
+from dpem.testing import insecure_noise
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "clinic.ledger", name="clinic", cap_epsilon=1.0, cap_delta=1e-6)
+
+
+def spend(ledger, epsilon=0.1):
+    plan = calibrate(ComposedEvent(((GaussianEvent(1.0), 3),)), epsilon, 1e-6)
+    return ledger.spend(plan, purpose="test", analyst="tester")
+
+
+# -- charging ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 1e3])
+@pytest.mark.parametrize("delta", [1e-15, 1e-6, 0.1])
+def test_a_plan_for_the_whole_cap_fits_once(tmp_path, epsilon, delta):
+    """A plan calibrated to the cap is accepted, and nothing is left: no rounding locks the owner out."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=epsilon, cap_delta=delta)
+    plan = calibrate(ComposedEvent(((GaussianEvent(1.0), 7), (GaussianEvent(3.3), 2))), epsilon, delta)
+    ledger.spend(plan, purpose="all", analyst="a")
+    assert ledger.remaining().mu <= 1e-5 * gaussian_dp.mu_for(epsilon, delta)
+    with pytest.raises(InsufficientBudgetError):
+        ledger.spend(GaussianEvent(1e4 / epsilon), purpose="more", analyst="a")
+
+
+def test_charges_add_up_as_mu_squared(ledger):
+    """Four plans of half the cap's mu fill it; a fifth is refused with both amounts as fields."""
+    half = GaussianEvent(2 / ledger.cap.mu * (1 + 1e-12))
+    for _ in range(4):
+        ledger.spend(half, purpose="quarter", analyst="a")
+    with pytest.raises(InsufficientBudgetError, match=r"Nothing was charged") as refusal:
+        ledger.spend(half, purpose="fifth", analyst="a")
+    assert refusal.value.requested.mu == pytest.approx(ledger.cap.mu / 2)
+    assert refusal.value.remaining.epsilon < 1e-3
+    assert len(ledger.history()) == 4
+    ledger.verify()
+
+
+def test_laplace_is_charged_as_gaussian_dp(ledger):
+    """Pure epsilon costs mu = 2 Phi^-1(e^eps / (1 + e^eps))."""
+    charge = ledger.spend(LaplaceEvent(0.05), purpose="count", analyst="a")
+    assert charge.cost.mu == pytest.approx(gaussian_dp.mu_of_pure_dp(0.05), rel=1e-12)
+
+
+def test_history_and_export(ledger):
+    """Records keep purpose, analyst and events; the export is plain JSON."""
+    charge = spend(ledger)
+    assert ledger.history() == [charge]
+    assert charge.cost.epsilon == pytest.approx(0.1, rel=1e-8)
+    export = json.loads(json.dumps(ledger.export()))
+    assert export["name"] == "clinic"
+    assert export["spends"][0]["purpose"] == "test"
+    assert export["spends"][0]["event"]["parts"][0]["count"] == 3
+    assert export["head"] == ledger.head().hash
+    assert "clinic" in str(ledger)
+    assert "(tester)" in str(ledger)
+
+
+def test_reopened_ledger_goes_on(ledger):
+    """Another process sees the same terms and the same total."""
+    spend(ledger)
+    again = Ledger(ledger.path)
+    assert (again.name, again.cap, again.adjacency, again.unit) == (
+        ledger.name,
+        ledger.cap,
+        ledger.adjacency,
+        ledger.unit,
+    )
+    assert again.remaining() == ledger.remaining()
+    assert spend(again).number == 2
+
+
+def test_analyst_defaults_to_the_user(ledger):
+    """Without a name the operating system's user is recorded."""
+    assert ledger.spend(GaussianEvent(100.0), purpose="p").analyst
+
+
+def test_insecure_noise_is_recorded(ledger):
+    """A charge under seeded noise is marked, for the officer who reads the ledger."""
+    with pytest.warns(InsecureNoiseWarning), insecure_noise(1):
+        spend(ledger)
+    spend(ledger)
+    assert [charge.insecure_noise for charge in ledger.history()] == [True, False]
+    assert str(ledger).count("[INSECURE NOISE]") == 1
+
+
+# -- refusals spend nothing ----------------------------------------------------------------------------
+
+
+class MysteryEvent(Event):
+    """Unknown to every accountant."""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"event": MysteryEvent()}, UnsupportedEventError, "MysteryEvent"),
+        ({"event": "gaussian"}, InvalidArgumentError, "an Event"),
+        ({"purpose": ""}, InvalidArgumentError, "purpose"),
+        ({"purpose": None}, InvalidArgumentError, "purpose"),
+        ({"analyst": "  "}, InvalidArgumentError, "analyst"),
+        ({"adjacency": "add_remove"}, InvalidArgumentError, "replace_one.*ledger of its own"),
+        ({"adjacency": "nonsense"}, InvalidArgumentError, "adjacency"),
+        ({"unit": PrivacyUnit(3)}, InvalidArgumentError, "unit of privacy.*one row"),
+    ],
+)
+def test_bad_charges_are_refused(ledger, arguments, error, message):
+    """Wrong arguments, another relation and another unit: an error, and an untouched ledger."""
+    good = {"event": GaussianEvent(100.0), "purpose": "p", "analyst": "a"}
+    call = {**good, **arguments}
+    with pytest.raises(error, match=message):
+        ledger.spend(call.pop("event"), **call)
+    assert ledger.history() == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"cap_epsilon": math.inf}, "infinite epsilon is no privacy and no budget"),
+        ({"cap_epsilon": -1}, "cap_epsilon"),
+        ({"cap_epsilon": math.nan}, "cap_epsilon"),
+        ({"cap_epsilon": "1"}, "cap_epsilon"),
+        ({"cap_delta": 0}, "cap_delta"),
+        ({"cap_delta": 1}, "cap_delta"),
+        ({"name": ""}, "name"),
+        ({"adjacency": "swap"}, "adjacency"),
+        ({"rows_per_person": 0}, "rows_per_person"),
+        ({"person": ""}, "person"),
+    ],
+)
+def test_bad_terms_make_no_file(tmp_path, arguments, message):
+    """A ledger with impossible terms is not made."""
+    path = tmp_path / "l"
+    good = {"name": "x", "cap_epsilon": 1.0, "cap_delta": 1e-6}
+    with pytest.raises(InvalidArgumentError, match=message):
+        Ledger.create(path, **{**good, **arguments})
+    assert not path.exists()
+
+
+def test_terms_of_a_person_level_ledger(tmp_path):
+    """Unit and relation are kept and enforced."""
+    terms = {"adjacency": "add_remove", "rows_per_person": 4, "person": "patient"}
+    Ledger.create(tmp_path / "l", name="x", cap_epsilon=1, cap_delta=1e-6, **terms)
+    ledger = Ledger(tmp_path / "l")
+    assert ledger.unit == PrivacyUnit(4, "patient")
+    ledger.spend(GaussianEvent(50.0), purpose="p", adjacency="add_remove", unit=PrivacyUnit(4, "patient"))
+    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+        ledger.spend(GaussianEvent(50.0), purpose="p", unit=PrivacyUnit())
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+def test_existing_files_are_never_overwritten(ledger, tmp_path):
+    """Creating twice is an error that keeps the first ledger."""
+    spend(ledger)
+    with pytest.raises(LedgerError, match="which exists"):
+        Ledger.create(ledger.path, name="y", cap_epsilon=9, cap_delta=1e-6)
+    assert Ledger(ledger.path).name == "clinic"
+    with pytest.raises(LedgerError, match="folder that can be written"):
+        Ledger.create(tmp_path / "no" / "such" / "folder", name="y", cap_epsilon=9, cap_delta=1e-6)
+
+
+def test_files_that_are_no_ledger(tmp_path):
+    """Missing, foreign and future files get an error each, and none is created or changed."""
+    missing = tmp_path / "missing"
+    with pytest.raises(LedgerError, match="existing ledger"):
+        Ledger(missing)
+    assert not missing.exists()
+    text = tmp_path / "text"
+    text.write_text("age,sex\n31,F\n" * 100)
+    with pytest.raises(LedgerError, match="not a database"):
+        Ledger(text)
+    other = tmp_path / "other.db"
+    sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
+    with pytest.raises(LedgerError, match="another file"):
+        Ledger(other)
+
+
+def test_future_formats_are_refused(ledger):
+    """A ledger of a newer format is not guessed at."""
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute("PRAGMA user_version = 2")
+    connection.close()
+    with pytest.raises(LedgerError, match="format 1, got 2"):
+        Ledger(ledger.path)
+
+
+def test_odd_paths(tmp_path):
+    """Names that mean something in a URI are just names."""
+    path = tmp_path / "a b?mode=memory#x%41.ledger"
+    ledger = Ledger.create(path, name="x", cap_epsilon=1, cap_delta=1e-6)
+    spend(ledger)
+    assert path.exists()
+    assert len(Ledger(path).history()) == 1
+
+
+def test_replaced_file_is_noticed(ledger, tmp_path):
+    """An open ledger does not charge on a file that took its place, with another cap."""
+    other = Ledger.create(tmp_path / "o", name="other", cap_epsilon=9, cap_delta=1e-6)
+    shutil.copy(other.path, ledger.path)
+    with pytest.raises(LedgerError, match="replaced"):
+        spend(ledger)
+    assert other.history() == []
+
+
+@pytest.mark.parametrize("room", [0, 2000])
+def test_full_disk_charges_nothing(ledger, room):
+    """Where the file cannot grow, the charge fails, the ledger stays whole, and later it works again."""
+    spend(ledger)
+    program = f"""
+import resource, sys
+from dpem import Ledger
+from dpem.errors import LedgerError
+from dpem.privacy import GaussianEvent
+ledger = Ledger({str(ledger.path)!r})
+resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, resource.RLIM_INFINITY))
+for i in range(200):
+    try:
+        ledger.spend(GaussianEvent(1e4), purpose="x" * 500, analyst="a")
+    except LedgerError as error:
+        assert "SQLite says" in str(error), error
+        sys.exit(42)
+"""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 42, run.stderr
+    before = len(ledger.history())
+    ledger.verify()
+    spend(ledger)
+    assert len(ledger.history()) == before + 1
+    ledger.verify()
+
+
+# -- tampering -----------------------------------------------------------------------------------------
+
+
+def tamper(ledger, *statements):
+    """Change the file behind the ledger's back, its triggers removed."""
+    connection = sqlite3.connect(ledger.path)
+    for trigger in ("terms_are_fixed", "terms_stay", "spend_is_fixed", "spend_stays"):
+        connection.execute(f"DROP TRIGGER {trigger}")
+    for statement in statements:
+        connection.execute(statement)
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE spend SET units = '1' WHERE number = 2",
+        "UPDATE spend SET total_units = '1' WHERE number = 3",
+        "UPDATE spend SET purpose = 'another' WHERE number = 1",
+        "UPDATE spend SET analyst = 'another' WHERE number = 3",
+        'UPDATE spend SET event = \'{"event": "gaussian", "noise_multiplier": 1e9}\' WHERE number = 1',
+        "UPDATE spend SET time = '2020-01-01' WHERE number = 2",
+        "UPDATE spend SET insecure_noise = 1 WHERE number = 2",
+        "DELETE FROM spend WHERE number = 2",
+        "DELETE FROM spend WHERE number = 1",
+        "UPDATE spend SET number = 9 WHERE number = 3",
+        "UPDATE terms SET cap_epsilon = 50",
+        "UPDATE terms SET cap_units = '999999999999999999999999999999999999999'",
+        "UPDATE terms SET adjacency = 'add_remove'",
+        "INSERT INTO terms SELECT * FROM terms",
+        "INSERT INTO spend SELECT 4, time, purpose, analyst, event, 0, units, units, hash FROM spend LIMIT 1",
+    ],
+)
+def test_tampering_is_found(ledger, statement):
+    """Any change to a record, its order or the terms breaks the chain."""
+    for _ in range(3):
+        spend(ledger)
+    ledger.verify()
+    tamper(ledger, statement)
+    with pytest.raises(LedgerTamperedError, match="Expected an unbroken chain"):
+        ledger.verify()
+
+
+def test_truncation_needs_a_kept_head(ledger):
+    """A cut-off end looks whole by itself; a head kept outside shows the cut."""
+    for _ in range(3):
+        spend(ledger)
+    head = ledger.head()
+    assert head.number == 3
+    ledger.verify(head)
+    tamper(ledger, "DELETE FROM spend WHERE number = 3")
+    ledger.verify()
+    with pytest.raises(LedgerTamperedError, match="record 3"):
+        ledger.verify(head)
+    with pytest.raises(LedgerTamperedError, match="record 0"):
+        ledger.verify(Head(0, "0" * 64))
+
+
+def test_accidental_changes_are_stopped(ledger):
+    """Triggers keep a stray UPDATE or DELETE from changing the record."""
+    spend(ledger)
+    connection = sqlite3.connect(ledger.path)
+    for statement in ("UPDATE spend SET units = '0'", "DELETE FROM spend", "DELETE FROM terms"):
+        with pytest.raises(sqlite3.IntegrityError, match="append-only"):
+            connection.execute(statement)
+    connection.close()

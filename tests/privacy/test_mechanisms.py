@@ -1,0 +1,78 @@
+"""Mechanisms: what they charge covers what they do, and marks travel."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
+from dpem.privacy import GaussianEvent, GaussianMechanism, LaplaceEvent, LaplaceMechanism
+from dpem.testing import insecure_noise
+
+FACTORS = st.floats(0.05, 1e6)
+
+
+@given(multiplier=FACTORS, sensitivity=FACTORS)
+def test_gaussian_noise_covers_its_event(multiplier, sensitivity):
+    """Noise over sensitivity is never below the charged multiplier, in exact arithmetic."""
+    mechanism = GaussianMechanism.for_event(GaussianEvent(multiplier), sensitivity)
+    assert Fraction(mechanism.noise_stddev) >= Fraction(multiplier) * Fraction(sensitivity)
+    assert mechanism.event.noise_multiplier >= multiplier
+    assert Fraction(mechanism.event.noise_multiplier) * Fraction(sensitivity) <= Fraction(
+        mechanism.noise_stddev
+    )
+
+
+@given(epsilon=FACTORS, sensitivity=FACTORS)
+def test_laplace_noise_covers_its_event(epsilon, sensitivity):
+    """Sensitivity over scale is never above the charged epsilon, in exact arithmetic."""
+    if not 2.0**-9 < sensitivity / epsilon < 2.0**53:
+        return
+    mechanism = LaplaceMechanism.for_event(LaplaceEvent(epsilon), sensitivity)
+    assert Fraction(mechanism.noise_scale) * Fraction(epsilon) >= Fraction(sensitivity)
+    assert mechanism.event.epsilon <= epsilon
+
+
+@pytest.mark.parametrize("mechanism", [GaussianMechanism(1.0, 5.0), LaplaceMechanism(1.0, 5.0)])
+def test_release(mechanism):
+    """Values keep their shape, noise is fresh, the event is the mechanism's, the noise is secure."""
+    statistic = np.arange(600, dtype=np.int64).reshape(20, 30)
+    one, two = mechanism.release(statistic), mechanism.release(statistic)
+    assert one.values.shape == (20, 30)
+    assert (one.values != two.values).any()
+    assert abs((one.values - statistic).mean()) < 5
+    assert one.event == mechanism.event
+    assert not one.insecure_noise
+
+
+def test_insecure_mark_travels():
+    """A release under seeded noise says so."""
+    with pytest.warns(InsecureNoiseWarning), insecure_noise(1):
+        assert GaussianMechanism(1.0, 5.0).release(np.zeros(3, np.int64)).insecure_noise
+
+
+def test_extreme_statistics_neither_raise_nor_wrap():
+    """Private values never cause an error; they are clipped at 2^62 and stay on their side of zero."""
+    values = np.array([2**63 - 1, -(2**63), 0])
+    for mechanism in (GaussianMechanism(1.0, 2.0**50), LaplaceMechanism(1.0, 2.0**50)):
+        noisy = mechanism.release(values).values
+        assert noisy[0] > 2**61
+        assert noisy[1] < -(2**61)
+
+
+@pytest.mark.parametrize("statistic", [np.zeros(3), np.zeros(3, np.int32), [1.5]])
+def test_floats_are_refused_without_showing_them(statistic):
+    """Noise on floats is not private, so only int64 is accepted; the message shows the type alone."""
+    with pytest.raises(InvalidArgumentError, match="got dtype=") as caught:
+        GaussianMechanism(1.0, 5.0).release(statistic)
+    assert "1.5" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("sensitivity", "scale"), [(0, 1), (-1, 1), (np.nan, 1), (1, 0), (1, 2.0**60)])
+def test_bad_parameters(sensitivity, scale):
+    """A mechanism that cannot be served cannot be built, so nothing is charged for it."""
+    for kind in (GaussianMechanism, LaplaceMechanism):
+        with pytest.raises(InvalidArgumentError, match="Expected"):
+            kind(sensitivity, scale)

@@ -1,0 +1,170 @@
+"""The sampler's parts: fast against exact decisions, rounding, limits and sources."""
+
+import threading
+import warnings
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+
+from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
+from dpem.privacy import noise
+from dpem.privacy.noise import rounded_gaussian, rounded_laplace
+from dpem.privacy.randomness import SeededEntropy, entropy
+from dpem.testing import insecure_noise
+
+SAMPLERS = [rounded_gaussian, rounded_laplace]
+
+
+class Recorded:
+    """Hands out prepared bytes first, then seeded ones."""
+
+    is_secure = False
+
+    def __init__(self, first):
+        self._first, self._rest = first, SeededEntropy(1)
+
+    def draw(self, n_bytes):
+        first, self._first = self._first, None
+        return first if first is not None else self._rest.draw(n_bytes)
+
+
+def words(sign_and_fraction, v_word, coin):
+    """Return the bytes of attempts, as the sampler reads them."""
+    parts = np.asarray(sign_and_fraction, "<u8"), np.asarray(v_word, "<u4"), np.asarray(coin, "<u4")
+    return b"".join(part.tobytes() for part in parts)
+
+
+LAWS = {
+    "gaussian": lambda scale: noise._Law(scale, round(np.log2(scale)), noise._gaussian_exponent),
+    "laplace": lambda scale: noise._Law(scale, int(np.ceil(np.log2(scale))), noise._laplace_exponent),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("scale", [0.01, 0.3, 0.71, 1.0, 1.41, 123.4, 2.0**54])
+def test_fast_decisions_equal_exact_ones(law, scale):
+    """Attempt by attempt, the margin path and rational arithmetic accept the same and round the same."""
+    law = LAWS[law](scale)
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        sign_and_fraction, v_word = int(rng.integers(2**64, dtype=np.uint64)), int(rng.integers(2**32))
+        coin = int(rng.integers(2**32))
+        fast = noise._attempt(law, 1, Recorded(words([sign_and_fraction], [v_word], [coin])))
+        exact = noise._decide_exactly(law, sign_and_fraction & (2**63 - 1), v_word, coin, SeededEntropy(2))
+        assert (len(fast) == 0) == (exact is None)
+        if exact is not None:
+            assert abs(int(fast[0])) == exact
+            assert exact == 0 or (fast[0] < 0) == bool(sign_and_fraction >> 63)
+
+
+def test_margin_is_needed_at_the_edge():
+    """A coin that only further bits can decide goes to the exact path, which refines it."""
+    law = LAWS["gaussian"](1.0)
+    fraction = 2**62  # U = 1/2, V = 0: accept below exp(-(1/2 - 1)^2/2 - 1/2)
+    with mpmath.workdps(50):
+        edge = int(mpmath.floor(mpmath.exp(mpmath.mpf("-0.625")) * 2**32))
+    v_word = 2**32 - 1
+    drawn = []
+    source = SeededEntropy(3)
+    draw = source.draw
+    source.draw = lambda n: drawn.append(n) or draw(n)
+    noise._decide_exactly(law, fraction, v_word, edge, source)
+    assert drawn  # more bits were asked for
+    drawn.clear()
+    assert noise._decide_exactly(law, fraction, v_word, edge - 2**4, source) is not None
+    assert noise._decide_exactly(law, fraction, v_word, edge + 2**4, source) is None
+    assert not drawn
+
+
+def test_large_integer_parts_take_the_exact_path():
+    """V beyond the table is found by refinement: a zero word is below e^-22."""
+    law = LAWS["laplace"](1.0)
+    calls = [noise._decide_exactly(law, 0, 0, 0, SeededEntropy(seed)) for seed in range(20)]
+    assert min(calls) >= 22
+    fast = noise._attempt(law, 1, Recorded(words([0], [0], [0])))
+    assert fast[0] >= 22
+
+
+@pytest.mark.parametrize("least", [0, 1, Fraction(5, 7), 40, 500])
+def test_exponential_bounds_enclose_the_truth(least):
+    """The rational bounds on e^-x hold by 200 digits and are tight to the bits asked for."""
+    lower, upper = noise._exp_bounds(Fraction(least), Fraction(least), 128)
+    with mpmath.workdps(200):
+        exact = Fraction(least)
+        truth = mpmath.exp(-mpmath.mpf(exact.numerator) / exact.denominator)
+        low, high = (mpmath.mpf(bound.numerator) / bound.denominator for bound in (lower, upper))
+        assert low <= truth <= high
+        assert (high - low) / truth < mpmath.mpf(2) ** -128
+
+
+@pytest.mark.parametrize("log2_cell", [-10, -3, -2, -1, 0, 1, 17, 54])
+def test_rounding_is_exact(log2_cell):
+    """round(2^log2_cell (V + U)) by shifts equals rational rounding, at every known bit of U."""
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        v, fraction = int(rng.integers(16)), int(rng.integers(2**63))
+        magnitude = Fraction(2) ** log2_cell * (v + Fraction(fraction, 2**63))
+        assert noise._round_cells(v, fraction, log2_cell) == int(magnitude + Fraction(1, 2))
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("scale", [0, -1.0, 2.0**-11, 2.0**55, np.nan, np.inf, "1", None])
+def test_scale_out_of_range_is_refused(sampler, scale):
+    """Scales that the sampler cannot serve get the house error."""
+    with pytest.raises(InvalidArgumentError, match=r"Expected .*noise_s.*got noise_s"):
+        sampler(scale, 3)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_sizes(sampler):
+    """Any number of draws, none included."""
+    for size in (0, 1, 2, 100_001):
+        assert sampler(3.0, size).shape == (size,)
+    with pytest.raises(InvalidArgumentError, match="size=-1"):
+        sampler(3.0, -1)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_numpy_seeds_do_not_touch_noise(sampler):
+    """Seeding numpy's global generator changes nothing: noise comes from the operating system."""
+    draws = []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002  (the point of the test)
+        draws.append(sampler(1e9, 20))
+    assert (draws[0] != draws[1]).all()
+
+
+def test_insecure_noise_warns_repeats_and_ends():
+    """Inside the block draws repeat; on leaving it, also by an error, the secure source is back."""
+    with pytest.warns(InsecureNoiseWarning, match="seed 3"), insecure_noise(3):
+        first = rounded_gaussian(1e9, 20)
+    with pytest.warns(InsecureNoiseWarning), insecure_noise(3):
+        second = rounded_gaussian(1e9, 20)
+    with pytest.warns(InsecureNoiseWarning), insecure_noise(4):
+        third = rounded_gaussian(1e9, 20)
+    assert (first == second).all()
+    assert (first != third).any()
+    with pytest.warns(InsecureNoiseWarning), pytest.raises(KeyError), insecure_noise(3):
+        {}["missing"]
+    assert entropy().is_secure
+
+
+def test_insecure_noise_stays_in_its_thread():
+    """A thread that was not told of the seed draws secure noise, never the other way round."""
+    seen = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with insecure_noise(3):
+            thread = threading.Thread(target=lambda: seen.append(entropy().is_secure))
+            thread.start()
+            thread.join()
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, None, "7", True])
+def test_bad_seed(seed):
+    """A seed is an integer of at least zero."""
+    with pytest.raises(InvalidArgumentError, match="seed"), insecure_noise(seed):
+        pass

@@ -1,0 +1,124 @@
+"""The statement: what it says is what its events cost, in words that can be quoted."""
+
+import json
+
+import pytest
+
+from dpem.errors import InvalidArgumentError
+from dpem.privacy import (
+    ComposedEvent,
+    GaussianEvent,
+    LaplaceEvent,
+    PrivacyStatement,
+    PrivacyUnit,
+    calibrate,
+)
+
+PLAN = calibrate(ComposedEvent(((GaussianEvent(1.0), 4), (LaplaceEvent(0.1), 1))), 0.5, 1e-6)
+BOUNDS = {"age": "0 to 120", "visits": "0 to 20"}
+
+
+def statement(**changes):
+    return PrivacyStatement(**{"epsilon": 0.5, "delta": 1e-6, "event": PLAN, "bounds": BOUNDS, **changes})
+
+
+def test_paragraph_names_everything():
+    """Epsilon, delta, relation, unit, mechanisms, accountant, bounds with their source, and the noise."""
+    text = str(statement())
+    assert "\n" not in text
+    for words in (
+        "This release is (epsilon = 0.5, delta = 1e-06)-differentially private.",
+        "e^epsilon = 1.649",
+        "one row is replaced by any other, and the number of rows is public",
+        "4 Gaussian and 1 Laplace mechanisms",
+        "accountant 'gdp'",
+        "declared as public knowledge, not read from the data (age: 0 to 120; visits: 0 to 20)",
+        "operating system's generator",
+        "How long the computation took is not covered",
+    ):
+        assert words in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"adjacency": "add_remove"}, "one row is added or removed, and the number of rows is private"),
+        ({"unit": PrivacyUnit(3)}, "one person with up to 3 rows is replaced"),
+        (
+            {"unit": PrivacyUnit(3, "patient")},
+            "rows above the cap of 3 were zeroed",
+        ),
+        (
+            {"unit": PrivacyUnit(3, "patient")},
+            "the values of one person with up to 3 rows are replaced by any others, row counts fixed",
+        ),
+        ({"bounds": {}}, "No bounds on rows were needed"),
+        ({"bounds_source": "estimated"}, "estimated from the data by mechanisms that are part of"),
+        ({"accountant": "linear", "epsilon": 9.0}, "accountant 'linear'"),
+    ],
+)
+def test_paragraph_follows_the_facts(changes, words):
+    assert words in str(statement(**changes))
+
+
+def test_insecure_noise_is_the_first_thing_said():
+    """A seeded release never claims to be private."""
+    text = str(statement(insecure_noise=True))
+    assert text.startswith("THIS RELEASE IS NOT PRIVATE")
+    assert "This release is (" not in text
+
+
+def test_a_claim_below_the_cost_cannot_be_made():
+    """Epsilon is checked against the events, at construction and when read from a file."""
+    with pytest.raises(InvalidArgumentError, match="Expected an epsilon that the events meet"):
+        statement(epsilon=0.49)
+    forged = json.loads(statement().to_json())
+    forged["epsilon"] = 0.1
+    with pytest.raises(InvalidArgumentError, match="events meet"):
+        PrivacyStatement.from_json(json.dumps(forged))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"adjacency": "add_remove", "unit": PrivacyUnit(5, "id"), "bounds_source": "schema"},
+        {"insecure_noise": True, "accountant": "zcdp", "epsilon": 3.0},
+    ],
+)
+def test_json_round_trip(changes):
+    """What was written is what is read, and the text is plain JSON."""
+    original = statement(**changes)
+    assert PrivacyStatement.from_json(original.to_json()) == original
+    assert json.loads(original.to_json())["format"] == 1
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1}', '{"format": 1, "epsilon": 1, "spam": 2}']
+)
+def test_damaged_json_is_refused(text):
+    """Damaged or newer descriptions get the house error."""
+    with pytest.raises(InvalidArgumentError, match="Expected"):
+        PrivacyStatement.from_json(text)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"epsilon": float("inf")}, "no privacy"),
+        ({"delta": 0}, "delta"),
+        ({"adjacency": "x"}, "adjacency"),
+        ({"accountant": "x"}, "accountant"),
+        ({"bounds_source": "guessed"}, "bounds_source"),
+        ({"event": "x"}, "Event"),
+    ],
+)
+def test_bad_fields(changes, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        statement(**changes)
+
+
+def test_compare():
+    """One call shows what every accountant makes of the same events."""
+    table = statement().compare()
+    assert table.epsilons["gdp"] <= 0.5 < table.epsilons["linear"]
