@@ -21,7 +21,10 @@ def real(value: Any, name: str, remedy: str = "") -> float:
     """Return `value` as a float if it is a real number (no bool, no text, no NaN)."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         raise fail(f"a number for {name}", name, value, remedy)
-    result = float(value)
+    try:
+        result = float(value)
+    except OverflowError:
+        result = math.inf
     if math.isnan(result):
         raise fail(f"a number for {name}", name, value, remedy)
     return result
@@ -32,6 +35,14 @@ def positive(value: Any, name: str, remedy: str = "") -> float:
     result = real(value, name, remedy)
     if not 0 < result < math.inf:
         raise fail(f"a finite {name} > 0", name, value, remedy)
+    return result
+
+
+def within(value: Any, name: str, low: float, high: float, remedy: str = "") -> float:
+    """Return `value` as a float from `low` to `high`."""
+    result = real(value, name, remedy)
+    if not low <= result <= high:
+        raise fail(f"{name} from {low:g} to {high:g}", name, value, remedy)
     return result
 
 
@@ -58,23 +69,26 @@ def one_of(value: Any, name: str, allowed: Collection[str]) -> str:
 
 
 def text(value: Any, name: str, remedy: str = "") -> str:
-    """Return `value` if it is text with something in it."""
-    if not isinstance(value, str) or not value.strip():
-        raise fail(f"a text that is not empty for {name}", name, value, remedy)
+    """Return `value` if it is one line of text with something in it."""
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise fail(f"one line of text for {name}", name, value, remedy)
     return value
 
 
 def epsilon(value: Any, name: str = "epsilon") -> float:
-    """Return a finite epsilon > 0. Infinity is no budget."""
+    """Return a finite epsilon > 0 (up to 100,000, far beyond any use). Infinity is no budget."""
     if isinstance(value, numbers.Real) and float(value) == math.inf:
         raise fail(f"a finite {name} > 0", name, value, "An infinite epsilon is no privacy and no budget.")
-    return positive(value, name, "Values from 0.1 to 1 protect well; above 10 protects little.")
+    remedy = "Values from 0.1 to 1 protect well; above 10 protects little."
+    if positive(value, name, remedy) > 1e5:
+        raise fail(f"{name} of at most 100,000", name, value, remedy)
+    return float(value)
 
 
 def delta(value: Any, name: str = "delta") -> float:
-    """Return a delta strictly between 0 and 1."""
+    """Return a delta between 0 and 1, both excluded (and not below 1e-300, where floats end)."""
     remedy = "Choose well below one over the number of rows, such as 1e-6."
     result = real(value, name, remedy)
-    if not 0 < result < 1:
+    if not 1e-300 <= result < 1:
         raise fail(f"{name} between 0 and 1 (both excluded)", name, value, remedy)
     return result

@@ -13,14 +13,16 @@
     └── MissingExtraError (ImportError)      an optional library is not installed
 
     DpemWarning (UserWarning)
-    └── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
+    ├── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
+    ├── DeltaWarning                         delta is not below one over the number of rows
+    └── WeakSignalWarning                    public numbers say that noise will hide the structure
 
 Messages speak of public facts alone: arguments, budgets and file names, never of a row.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dpem.privacy.budget import Budget
@@ -54,11 +56,15 @@ class InsufficientBudgetError(BudgetError):
     def __init__(self, remaining: Budget, requested: Budget, ledger_name: str) -> None:
         self.remaining = remaining
         self.requested = requested
+        self.ledger_name = ledger_name
         super().__init__(
             f"Expected a plan within the budget left on ledger {ledger_name!r}: it costs "
             f"{requested}, and {remaining} is left. Nothing was charged. Ask for a smaller "
             f"epsilon, or have the owner of the data decide on a new cap."
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.remaining, self.requested, self.ledger_name)
 
 
 class UnreachableBudgetError(BudgetError):
@@ -77,9 +83,13 @@ class MissingExtraError(DpemError, ImportError):
     """An optional dependency is needed for what was asked."""
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
+        self._arguments = (feature, package, extra)
         super().__init__(
             f"{feature} needs the package {package!r}. Install it with: pip install 'dpem[{extra}]'."
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._arguments
 
 
 class DpemWarning(UserWarning):
@@ -88,3 +98,11 @@ class DpemWarning(UserWarning):
 
 class InsecureNoiseWarning(DpemWarning):
     """Noise comes from a seed: whatever is released under it carries no privacy guarantee."""
+
+
+class DeltaWarning(DpemWarning):
+    """Delta is so large that a mechanism which publishes a row outright would meet it."""
+
+
+class WeakSignalWarning(DpemWarning):
+    """Rows, clusters and budget, all public, leave too little signal for a useful result."""

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpem import _validate
+from dpem.em.release import Recording, recording
 from dpem.errors import InsecureNoiseWarning
 from dpem.privacy.randomness import seeded_entropy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["insecure_noise"]
+__all__ = ["Recording", "insecure_noise", "record", "replay"]
 
 
 @contextmanager
@@ -49,3 +50,36 @@ def insecure_noise(seed: int) -> Iterator[None]:
     )
     with seeded_entropy(seed):
         yield
+
+
+@contextmanager
+def record() -> Iterator[Recording]:
+    """Record every release of the fits in the block, raw values included: for tests and audits only.
+
+    Models that are fitted in the block say that they are not private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> with record() as transcript:
+    ...     model = dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X)
+    >>> [release.stage for release in transcript.releases][:3]
+    ['centre', 'scale', 'grid']
+    >>> model.privacy_.is_private
+    False
+    """
+    with recording(Recording()) as transcript:
+        yield transcript
+
+
+@contextmanager
+def replay(transcript: Recording) -> Iterator[Recording]:
+    """Repeat a recorded fit on other rows: each release hands out the recorded noisy values.
+
+    On a neighbouring data set, raw values may then differ by at most the declared sensitivity at every stage;
+    a fit that asks for another release raises, because its control flow depends on rows.
+    """
+    with recording(Recording(replay=transcript)) as repeated:
+        yield repeated

@@ -260,6 +260,17 @@ def test_dp_accounting_agrees_under_add_remove():
     assert replace[1] > 2 * replace[0]
 
 
+def test_pld_refuses_losses_that_would_take_gigabytes():
+    """Hopeless events are refused by name, and the table of all accountants says so instead of dying."""
+    with pytest.raises(UnsupportedEventError, match="moderate privacy loss"):
+        accountant_named("pld").epsilon(GaussianEvent(1e-3), 1e-5)
+    table = compare(GaussianEvent(1e-3), 1e-5)
+    assert "moderate privacy loss" in table.missing["pld"]
+    assert table.epsilons["gdp"] > 1e5
+    tiny = calibrate(GaussianEvent(1.0), 1.0, 1e-20, "pld")  # at such a delta it starts from infinity
+    assert GdpAccountant().epsilon(tiny, 1e-20) <= 1
+
+
 def test_opendp_converts_zcdp_no_looser_than_we_do():
     """OpenDP's rho -> (epsilon, delta) lies between the exact curve and the paper's conversion."""
     import opendp.prelude as dp

@@ -3,14 +3,16 @@
 import dataclasses
 import json
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dpem.errors import InvalidArgumentError
+from dpem.privacy.accountants import accountant_named
 from dpem.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
 
-PARAMETERS = st.floats(1e-6, 1e6)
+PARAMETERS = st.floats(1e-5, 1e5)
 LEAVES = st.one_of(PARAMETERS.map(GaussianEvent), PARAMETERS.map(LaplaceEvent))
 EVENTS = st.recursive(
     LEAVES,
@@ -47,13 +49,36 @@ def test_serial_form_is_permanent():
     }
 
 
+@pytest.mark.parametrize("accountant", ["gdp", "zcdp", "moments", "moments_real", "linear", "advanced"])
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64])
+def test_numpy_scalars_cost_what_their_numbers_cost(kind, accountant):
+    """Parameters and counts are stored as plain numbers: narrow types cannot wrap or round to nothing."""
+    narrow = ComposedEvent(
+        ((GaussianEvent(kind(60)), np.uint8(200)), (GaussianEvent(kind(60)), np.uint8(56)))
+    )
+    plain = ComposedEvent(((GaussianEvent(60.0), 256),))
+    account = accountant_named(accountant)
+    assert account.epsilon(narrow, 1e-5) == account.epsilon(plain, 1e-5) > 0
+    nested = ComposedEvent(((ComposedEvent(((GaussianEvent(kind(60)), np.uint8(16)),)), np.uint8(16)),))
+    assert account.epsilon(nested, 1e-5) == account.epsilon(plain, 1e-5)
+
+
+def test_iterators_and_lists_become_tuples():
+    """Whatever holds the parts is read once and kept: an exhausted iterator cannot make a plan free."""
+    for parts in (zip([GaussianEvent(2.0)], [20], strict=True), [[GaussianEvent(2.0), 20]]):
+        event = ComposedEvent(parts)
+        assert event.parts == ((GaussianEvent(2.0), 20),)
+        assert flatten(event) == {GaussianEvent(2.0): 20}
+        hash(event)
+
+
 def test_frozen():
     """An event cannot be changed after it was charged."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         GaussianEvent(1.0).noise_multiplier = 2.0
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "1", None, True])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "1", None, True, 10**400, 1e31, 1e-31])
 def test_bad_parameters(value):
     """Only finite positive parameters describe a mechanism."""
     with pytest.raises(InvalidArgumentError, match="noise_multiplier"):

@@ -2,12 +2,15 @@
 
 import json
 import math
+import os
+import pickle
 import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from dpem import Ledger
@@ -118,6 +121,41 @@ def test_insecure_noise_is_recorded(ledger):
     assert str(ledger).count("[INSECURE NOISE]") == 1
 
 
+def test_the_stated_rest_can_be_spent(ledger):
+    """What is left is rounded down: a plan for the printed epsilon fits, and the charge is rounded up."""
+    spend(ledger, 0.9)
+    left = float(str(ledger.remaining()).split()[2])
+    plan = calibrate(GaussianEvent(1.0), left, 1e-6)
+    assert ledger.spend(plan, purpose="the rest").cost.epsilon >= left * (1 - 1e-5)
+
+
+def test_refusals_survive_pickling(ledger):
+    """Workers of a pool hand exceptions back by pickle."""
+    spend(ledger, 0.9)
+    with pytest.raises(InsufficientBudgetError) as caught:
+        spend(ledger, 0.9)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (again.remaining, again.requested) == (caught.value.remaining, caught.value.requested)
+    assert str(again) == str(caught.value)
+
+
+def test_numpy_numbers_are_numbers(tmp_path):
+    """Narrow numpy scalars are stored as plain numbers, so that none can wrap inside a sum."""
+    ledger = Ledger.create(
+        tmp_path / "n",
+        name="x",
+        cap_epsilon=np.float64(1),
+        cap_delta=np.float64(1e-6),
+        rows_per_person=np.int64(2),
+    )
+    plan = ComposedEvent(
+        ((GaussianEvent(np.int8(100)), np.uint8(200)), (GaussianEvent(np.float32(100)), np.int16(56)))
+    )
+    ledger.spend(plan, purpose="numpy", unit=PrivacyUnit(np.int64(2)))
+    assert ledger.history()[0].cost.mu == pytest.approx(math.sqrt(256) / 100, rel=1e-12)
+    ledger.verify()
+
+
 # -- refusals spend nothing ----------------------------------------------------------------------------
 
 
@@ -133,6 +171,7 @@ class MysteryEvent(Event):
         ({"purpose": ""}, InvalidArgumentError, "purpose"),
         ({"purpose": None}, InvalidArgumentError, "purpose"),
         ({"analyst": "  "}, InvalidArgumentError, "analyst"),
+        ({"analyst": "me\n   2  forged line"}, InvalidArgumentError, "one line of text"),
         ({"adjacency": "add_remove"}, InvalidArgumentError, "replace_one.*ledger of its own"),
         ({"adjacency": "nonsense"}, InvalidArgumentError, "adjacency"),
         ({"unit": PrivacyUnit(3)}, InvalidArgumentError, "unit of privacy.*one row"),
@@ -201,6 +240,10 @@ def test_files_that_are_no_ledger(tmp_path):
     with pytest.raises(LedgerError, match="existing ledger"):
         Ledger(missing)
     assert not missing.exists()
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(LedgerError, match="creation was interrupted"):
+        Ledger(empty)
     text = tmp_path / "text"
     text.write_text("age,sex\n31,F\n" * 100)
     with pytest.raises(LedgerError, match="not a database"):
@@ -229,6 +272,15 @@ def test_odd_paths(tmp_path):
     assert len(Ledger(path).history()) == 1
 
 
+def test_relative_paths_survive_a_change_of_folder(tmp_path, monkeypatch):
+    """A ledger opened by a relative path stays the same file."""
+    monkeypatch.chdir(tmp_path)
+    ledger = Ledger.create("l", name="x", cap_epsilon=1, cap_delta=1e-6)
+    (tmp_path / "other").mkdir()
+    os.chdir(tmp_path / "other")
+    assert spend(ledger).number == 1
+
+
 def test_replaced_file_is_noticed(ledger, tmp_path):
     """An open ledger does not charge on a file that took its place, with another cap."""
     other = Ledger.create(tmp_path / "o", name="other", cap_epsilon=9, cap_delta=1e-6)
@@ -236,6 +288,10 @@ def test_replaced_file_is_noticed(ledger, tmp_path):
     with pytest.raises(LedgerError, match="replaced"):
         spend(ledger)
     assert other.history() == []
+    twin = Ledger.create(tmp_path / "t", name="clinic", cap_epsilon=1.0, cap_delta=1e-6)
+    shutil.copy(twin.path, ledger.path)  # equal terms, but another ledger
+    with pytest.raises(LedgerError, match="replaced"):
+        spend(ledger)
 
 
 @pytest.mark.parametrize("room", [0, 2000])
@@ -272,7 +328,7 @@ for i in range(200):
 def tamper(ledger, *statements):
     """Change the file behind the ledger's back, its triggers removed."""
     connection = sqlite3.connect(ledger.path)
-    for trigger in ("terms_are_fixed", "terms_stay", "spend_is_fixed", "spend_stays"):
+    for trigger in ("terms_are_fixed", "terms_stay", "spend_is_fixed", "spend_stays", "spend_grows"):
         connection.execute(f"DROP TRIGGER {trigger}")
     for statement in statements:
         connection.execute(statement)
@@ -310,6 +366,44 @@ def test_tampering_is_found(ledger, statement):
         ledger.verify()
 
 
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE spend SET total_units = '-5' WHERE number = 3",
+        "UPDATE spend SET total_units = 'zz' WHERE number = 3",
+        "UPDATE spend SET units = 'abc' WHERE number = 3",
+        "UPDATE spend SET event = 'not json' WHERE number = 3",
+    ],
+)
+def test_nothing_is_charged_on_top_of_a_changed_record(ledger, statement):
+    """The newest link is checked at every charge; damage never shows as a raw exception."""
+    for _ in range(3):
+        spend(ledger)
+    tamper(ledger, statement)
+    for use in (lambda: spend(ledger), ledger.remaining, ledger.head, ledger.verify, lambda: str(ledger)):
+        with pytest.raises(LedgerTamperedError, match="record 3"):
+            use()
+
+
+def test_lost_terms_are_noticed(ledger):
+    tamper(ledger, "DELETE FROM terms")
+    with pytest.raises(LedgerTamperedError, match="terms are gone"):
+        Ledger(ledger.path)
+
+
+def test_laplace_charges_survive_another_math_library(ledger, monkeypatch):
+    """A last digit of a special function may differ elsewhere; verify does not cry wolf, nor is it blind."""
+    from dpem.privacy import gaussian_dp
+
+    ledger.spend(LaplaceEvent(0.05), purpose="count")
+    original = gaussian_dp.mu_of_pure_dp
+    monkeypatch.setattr(gaussian_dp, "mu_of_pure_dp", lambda epsilon: original(epsilon) * (1 - 1e-15))
+    ledger.verify()
+    monkeypatch.setattr(gaussian_dp, "mu_of_pure_dp", lambda epsilon: original(epsilon) * (1 - 1e-9))
+    with pytest.raises(LedgerTamperedError, match="does not add up"):
+        ledger.verify()
+
+
 def test_truncation_needs_a_kept_head(ledger):
     """A cut-off end looks whole by itself; a head kept outside shows the cut."""
     for _ in range(3):
@@ -329,7 +423,8 @@ def test_accidental_changes_are_stopped(ledger):
     """Triggers keep a stray UPDATE or DELETE from changing the record."""
     spend(ledger)
     connection = sqlite3.connect(ledger.path)
-    for statement in ("UPDATE spend SET units = '0'", "DELETE FROM spend", "DELETE FROM terms"):
+    replacement = "INSERT OR REPLACE INTO spend SELECT * FROM spend"
+    for statement in ("UPDATE spend SET units = '0'", "DELETE FROM spend", "DELETE FROM terms", replacement):
         with pytest.raises(sqlite3.IntegrityError, match="append-only"):
             connection.execute(statement)
     connection.close()

@@ -59,6 +59,17 @@ def test_fast_decisions_equal_exact_ones(law, scale):
             assert exact == 0 or (fast[0] < 0) == bool(sign_and_fraction >> 63)
 
 
+def test_the_callers_decimal_settings_do_not_matter(monkeypatch):
+    """Traps and limits of the caller's decimal context never reach into a draw."""
+    import decimal
+
+    monkeypatch.setattr(noise, "_MARGIN", 1.0)
+    with decimal.localcontext() as context:
+        context.traps[decimal.Inexact] = True
+        context.Emin = -3
+        assert len(rounded_gaussian(3.0, 50)) == 50
+
+
 def test_margin_is_needed_at_the_edge():
     """A coin that only further bits can decide goes to the exact path, which refines it."""
     law = LAWS["gaussian"](1.0)

@@ -19,7 +19,8 @@ BOUNDS = {"age": "0 to 120", "visits": "0 to 20"}
 
 
 def statement(**changes):
-    return PrivacyStatement(**{"epsilon": 0.5, "delta": 1e-6, "event": PLAN, "bounds": BOUNDS, **changes})
+    facts = {"epsilon": 0.5, "delta": 1e-6, "event": PLAN, "bounds": BOUNDS, "insecure_noise": False}
+    return PrivacyStatement(**(facts | changes))
 
 
 def test_paragraph_names_everything():
@@ -52,7 +53,7 @@ def test_paragraph_names_everything():
             {"unit": PrivacyUnit(3, "patient")},
             "the values of one person with up to 3 rows are replaced by any others, row counts fixed",
         ),
-        ({"bounds": {}}, "No bounds on rows were needed"),
+        ({"bounds": {}}, "No bounds on rows are stated"),
         ({"bounds_source": "estimated"}, "estimated from the data by mechanisms that are part of"),
         ({"accountant": "linear", "epsilon": 9.0}, "accountant 'linear'"),
     ],
@@ -94,7 +95,17 @@ def test_json_round_trip(changes):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "{}", '{"format": 2}', '{"format": 1}', '{"format": 1, "epsilon": 1, "spam": 2}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "{}",
+        '{"format": 2}',
+        '{"format": 1}',
+        '{"format": 1, "epsilon": 1, "spam": 2}',
+        '{"event": "x"}',
+    ],
 )
 def test_damaged_json_is_refused(text):
     """Damaged or newer descriptions get the house error."""
@@ -111,11 +122,42 @@ def test_damaged_json_is_refused(text):
         ({"accountant": "x"}, "accountant"),
         ({"bounds_source": "guessed"}, "bounds_source"),
         ({"event": "x"}, "Event"),
+        ({"event": None}, "events for a finite epsilon"),
+        ({"unit": None}, "PrivacyUnit"),
+        ({"insecure_noise": None}, "insecure_noise"),
+        ({"accountant": "pld", "epsilon": 9.0}, "proof for Laplace noise on vectors"),
     ],
 )
 def test_bad_fields(changes, message):
     with pytest.raises(InvalidArgumentError, match=message):
         statement(**changes)
+
+
+def test_numbers_are_never_rounded_in_anyones_favour():
+    """Epsilon and delta are written exactly, and the factor is rounded up."""
+    text = str(statement(epsilon=1.2345649, delta=1.23456789e-6))
+    assert "epsilon = 1.2345649, delta = 1.23456789e-06" in text
+    assert "e^epsilon = 3.437 " in text  # e^1.2345649 = 3.43688...
+    assert "e^epsilon = 2.719 " in str(statement(epsilon=1.0))
+
+
+def test_the_mark_is_not_lost_in_files():
+    """A description without the mark, or with a word in its place, is refused."""
+    description = statement(insecure_noise=True).to_dict()
+    assert PrivacyStatement.from_dict(description).insecure_noise
+    without = {name: value for name, value in description.items() if name != "insecure_noise"}
+    for wrong in (without, description | {"insecure_noise": None}, description | {"event": "x"}):
+        with pytest.raises(InvalidArgumentError, match="Expected"):
+            PrivacyStatement.from_dict(wrong)
+
+
+def test_not_private():
+    """Epsilon = inf has a statement too, which says that there is none."""
+    plain = PrivacyStatement.not_private()
+    assert str(plain).startswith("NOT PRIVATE")
+    assert PrivacyStatement.from_json(plain.to_json()) == plain
+    with pytest.raises(InvalidArgumentError, match="nothing to compare"):
+        plain.compare()
 
 
 def test_compare():

@@ -15,7 +15,7 @@ from scipy import optimize
 
 from dpem.errors import InvalidArgumentError
 from dpem.privacy import sensitivity
-from dpem.privacy._rounding import float_down, float_up, root_up
+from dpem.privacy._rounding import digits_down, digits_up, float_down, float_up, root_up
 
 RELATIONS = ["add_remove", "replace_one"]
 K, D = 3, 3
@@ -210,8 +210,28 @@ def test_joint_is_rounded_up(a, b, c):
     assert Fraction(sensitivity.joint(a, b, c, "add_remove")) ** 2 >= a2 + b2 + c2
     replace = Fraction(sensitivity.joint(a, b, c, "replace_one")) ** 2
     assert replace >= 2 * (a2 + b2 + c2)
+    if c2 and b2 <= 2 * c2:
+        assert replace >= 2 * b2 + 2 * c2 + b2 * b2 / (2 * c2)
+    else:
+        assert replace >= 4 * b2
     if 4 * a2 * c2 >= b2 * b2:
         assert float(replace) == pytest.approx(float(2 * (a2 + b2 + c2)), rel=1e-12)
+
+
+@pytest.mark.parametrize("square", [0, Fraction(1, 10**600), Fraction(1, 10**330), 10**300, 10**600])
+def test_roots_of_extreme_squares(square):
+    """Neither hangs nor overflows, from zero to far beyond the floats' own range of squares."""
+    root = root_up(square)
+    assert Fraction(root) ** 2 >= square
+    assert root == 0 or Fraction(math.nextafter(root, 0)) ** 2 < square
+
+
+@given(st.floats(1e-12, 1e12))
+def test_digits(value):
+    """Six digits, on the stated side."""
+    assert digits_down(value) <= value <= digits_up(value)
+    assert digits_up(value) == pytest.approx(value, rel=1e-5)
+    assert float(f"{digits_up(value):.6g}") == digits_up(value)
 
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**9))
@@ -231,6 +251,9 @@ def test_rounding_helpers(value):
     [
         (lambda: sensitivity.counts("replace"), "adjacency"),
         (lambda: sensitivity.counts("replace_one", "l3"), "norm"),
+        (lambda: sensitivity.counts("add_remove", "l3"), "norm"),
+        (lambda: sensitivity.sums(1e308, "replace_one"), "radius"),
+        (lambda: sensitivity.second_moments(1e-85, "replace_one"), "radius"),
         (lambda: sensitivity.sums(-1.0, "replace_one"), "radius"),
         (lambda: sensitivity.sums(1.0, "replace_one", "l1"), "dimension"),
         (lambda: sensitivity.second_moments(math.nan, "replace_one"), "radius"),

@@ -12,7 +12,7 @@ SAMPLERS = {"gaussian": rounded_gaussian, "laplace": rounded_laplace}
 # Scale and how many draws make 3 % visible; below about 0.2 nearly every draw is zero.
 SCALES = [(0.15, 3_000_000), (0.3, 500_000), (0.5, 500_000), (0.75, 300_000), (1.0, 300_000), (1.3, 300_000)]
 SCALES += [
-    (3.7, 300_000),
+    (3.7, 800_000),
     (50.0, 1_500_000),
     (1e6 + 0.1, 1_500_000),
     (2.0**40, 1_500_000),
@@ -83,7 +83,7 @@ def test_opendp_agrees_at_large_scale():
     oracle = np.array(dp.m.make_gaussian(*space, scale)([0] * 5000))
     ours = rounded_gaussian(scale, 50_000)
     assert stats.ks_2samp(ours, oracle).pvalue > ACCEPT
-    assert stats.ks_2samp(rounded_gaussian(1.3 * scale, 50_000), oracle).pvalue < REJECT
+    assert stats.ks_2samp(rounded_gaussian(1.5 * scale, 50_000), oracle).pvalue < REJECT
 
 
 @pytest.mark.audit

@@ -9,26 +9,28 @@ import urllib.parse
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from dpem.errors import LedgerError
+from dpem.errors import LedgerError, LedgerTamperedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 FORMAT_VERSION = 1
-APPLICATION_ID = 0x6470656D  # "dpem", in the file's header
+APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
 
-TERMS = ("name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
+TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
 SPEND = ("number", "time", "purpose", "analyst", "event", "insecure_noise", "units", "total_units", "hash")
 
-CREATE = f"""
+# The header: "dpem" and the format's version.
+CREATE = """
 BEGIN IMMEDIATE;
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {FORMAT_VERSION};
+PRAGMA application_id = 0x6470656D;
+PRAGMA user_version = 1;
 CREATE TABLE terms (
-    name TEXT NOT NULL, cap_epsilon REAL NOT NULL, cap_delta REAL NOT NULL, cap_units TEXT NOT NULL,
-    adjacency TEXT NOT NULL, unit TEXT NOT NULL, created TEXT NOT NULL, hash TEXT NOT NULL
+    id TEXT NOT NULL, name TEXT NOT NULL, cap_epsilon REAL NOT NULL, cap_delta REAL NOT NULL,
+    cap_units TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, created TEXT NOT NULL,
+    hash TEXT NOT NULL
 );
 CREATE TABLE spend (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL, analyst TEXT NOT NULL,
@@ -43,12 +45,15 @@ CREATE TRIGGER spend_is_fixed BEFORE UPDATE ON spend
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 CREATE TRIGGER spend_stays BEFORE DELETE ON spend
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER spend_grows BEFORE INSERT ON spend
+    WHEN NEW.number <= (SELECT COALESCE(MAX(number), 0) FROM spend)
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
-INSERT_TERMS = "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_TERMS = "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_SPEND = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 SELECT_TERMS = "SELECT * FROM terms"
 SELECT_SPENDS = "SELECT * FROM spend ORDER BY number"
-SELECT_LAST = "SELECT number, hash, total_units FROM spend ORDER BY number DESC LIMIT 1"
+SELECT_LAST_TWO = "SELECT * FROM spend ORDER BY number DESC LIMIT 2"
 
 
 @contextmanager
@@ -74,13 +79,29 @@ def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
-def last_spend(connection: sqlite3.Connection) -> tuple[int, str, int]:
-    """Return number, hash and total units of the newest record (the terms' hash where there is none)."""
-    row = connection.execute(SELECT_LAST).fetchone()
-    if row is None:
-        terms = dict(zip(TERMS, connection.execute(SELECT_TERMS).fetchone(), strict=True))
+def last_spend(connection: sqlite3.Connection, path: Path) -> tuple[int, str, int]:
+    """Return number, hash and total units of the newest record (the terms' hash where there is none).
+
+    Its own link of the chain is checked, so that nothing is charged on top of a changed total.
+    """
+    terms = dict(zip(TERMS, connection.execute(SELECT_TERMS).fetchone(), strict=True))
+    rows = [dict(zip(SPEND, row, strict=True)) for row in connection.execute(SELECT_LAST_TWO)]
+    if not rows:
         return 0, terms["hash"], 0
-    return row[0], row[1], int(row[2])
+    newest = rows[0]
+    digest = newest.pop("hash")
+    previous = rows[1]["hash"] if len(rows) == 2 else terms["hash"]
+    if chained_hash(previous, newest) != digest:
+        raise tampered(path, f"record {newest['number']} does not hold")
+    return newest["number"], digest, int(newest["total_units"])
+
+
+def tampered(path: Path, what: str) -> LedgerTamperedError:
+    """Build the error of a ledger whose records contradict each other."""
+    return LedgerTamperedError(
+        f"Expected an unbroken chain of records in {str(path)!r}, but {what}. Stop releasing from this data "
+        f"set and compare the file with its backups and kept heads."
+    )
 
 
 def chained_hash(previous: str, record: dict[str, Any]) -> str:

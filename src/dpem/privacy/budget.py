@@ -46,4 +46,5 @@ class Budget:
         return cls(gaussian_dp.epsilon_at(mu, delta), float(delta), float(mu))
 
     def __str__(self) -> str:
-        return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g}"
+        tiny = f" (mu = {self.mu:.2g})" if self.epsilon == 0 < self.mu else ""
+        return f"epsilon = {self.epsilon:.6g} at delta = {self.delta:.6g}{tiny}"

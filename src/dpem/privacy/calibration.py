@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["calibrate", "split"]
 
 _EventT = TypeVar("_EventT", bound=Event)
-_LARGEST_FACTOR = 2.0**200
+_LARGEST_FACTOR = 2.0**60
 
 
 def calibrate(plan: _EventT, epsilon: float, delta: float, accountant: str | Accountant = "gdp") -> _EventT:
@@ -95,4 +95,9 @@ def _noise_factor(plan: Event, epsilon: float, delta: float, accountant: Account
     low = high / 4
     while slack(low) >= 0:
         low, high = low / 4, low
-    return smallest_passing(slack, low, high)
+    factor, step = smallest_passing(slack, low, high), 2.0**-52
+    while (
+        accountant.epsilon(plan.with_noise_times(factor), delta) > epsilon
+    ):  # the last unit in the last place
+        factor, step = factor * (1 + step), 2 * step
+    return factor

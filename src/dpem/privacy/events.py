@@ -37,13 +37,15 @@ class GaussianEvent(Event):
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over the L2 sensitivity.
+        Standard deviation of the noise over the L2 sensitivity, from 1e-6 to 1e30.
     """
 
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        _validate.positive(self.noise_multiplier, "noise_multiplier")
+        # Stored as a plain float: numpy's narrow scalars would wrap or round inside an accountant.
+        value = _validate.within(self.noise_multiplier, "noise_multiplier", 1e-6, 1e30)
+        object.__setattr__(self, "noise_multiplier", value)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
@@ -67,7 +69,7 @@ class LaplaceEvent(Event):
     epsilon: float
 
     def __post_init__(self) -> None:
-        _validate.positive(self.epsilon, "epsilon")
+        object.__setattr__(self, "epsilon", _validate.within(self.epsilon, "epsilon", 1e-30, 1e6))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
@@ -96,12 +98,14 @@ class ComposedEvent(Event):
     parts: tuple[tuple[Event, int], ...]
 
     def __post_init__(self) -> None:
-        if not self.parts:
-            raise _validate.fail("at least one event", "parts", self.parts, "A plan cannot be empty.")
+        parts = []
         for event, count in self.parts:
             if not isinstance(event, Event):
                 raise _validate.fail("an Event in parts", "event", event)
-            _validate.integer(count, "count")
+            parts.append((event, _validate.integer(count, "count")))
+        if not parts:
+            raise _validate.fail("at least one event", "parts", self.parts, "A plan cannot be empty.")
+        object.__setattr__(self, "parts", tuple(parts))  # a tuple of plain values, whatever was given
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> ComposedEvent:
@@ -148,5 +152,5 @@ def event_from_dict(description: Mapping[str, Any]) -> Event:
             return LaplaceEvent(epsilon)
         case {"event": "composed", "parts": parts}:
             return ComposedEvent(tuple((event_from_dict(part), part["count"]) for part in parts))
-    kind = description.get("event")
+    kind = description.get("event") if hasattr(description, "get") else description
     raise _validate.fail("a known kind of event with its fields", "event", kind)

@@ -58,7 +58,8 @@ def delta_at(mu: float, epsilon: float) -> float:
         delta = density * (_mills(x) - _mills(x + mu))
     else:  # R(x) overflows far to the left; Phi(-x) does not
         delta = float(special.ndtr(-x)) - density * _mills(x + mu)
-    return min(1.0, max(delta * (1 + _SAFETY), sys.float_info.min))
+    # The error of x is relative to mu, so that a huge mu needs more room.
+    return min(1.0, max(delta * (1 + _SAFETY * max(1.0, mu / 100)), sys.float_info.min))
 
 
 def epsilon_at(mu: float, delta: float) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import json
 import math
+import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -19,11 +20,11 @@ from typing import TYPE_CHECKING, Any
 from dpem import _validate
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, LedgerTamperedError
 from dpem.privacy import _ledger_file
-from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend
-from dpem.privacy._rounding import root_up
+from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend, tampered
+from dpem.privacy._rounding import digits_down, digits_up, root_up
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
-from dpem.privacy.events import Event, event_from_dict
+from dpem.privacy.events import Event, LaplaceEvent, event_from_dict, flatten
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import entropy
 
@@ -94,11 +95,11 @@ class Ledger:
     >>> ledger.spend(plan, purpose="mean age", analyst="registry team").number
     1
     >>> print(ledger.remaining())
-    epsilon = 0.834233 at delta = 1e-05
+    epsilon = 0.834232 at delta = 1e-05
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = Path(path).absolute()
         with self._connection() as connection:
             self._read_terms(connection)
 
@@ -137,6 +138,7 @@ class Ledger:
         delta = _validate.delta(cap_delta, "cap_delta")
         unit = PrivacyUnit(rows_per_person, person)
         terms = {
+            "id": uuid.uuid4().hex,  # tells two ledgers with equal terms apart
             "name": name,
             "cap_epsilon": epsilon,
             "cap_delta": delta,
@@ -173,8 +175,8 @@ class Ledger:
     def remaining(self) -> Budget:
         """Return what is left, stated at the ledger's delta."""
         with self._connection() as connection:
-            left = self._cap_units - last_spend(connection)[2]
-        return Budget.from_mu(_mu_down(left), self.cap.delta)
+            left = self._cap_units - last_spend(connection, self.path)[2]
+        return self._left(left)
 
     def history(self) -> list[Spend]:
         """Return every charge, oldest first."""
@@ -185,7 +187,7 @@ class Ledger:
     def head(self) -> Head:
         """Return the newest record; keep it outside the file to detect a truncated one later."""
         with self._connection() as connection:
-            number, digest, _ = last_spend(connection)
+            number, digest, _ = last_spend(connection, self.path)
         return Head(number, digest)
 
     def export(self) -> dict[str, Any]:
@@ -270,8 +272,7 @@ class Ledger:
             analyst = _user_name()
         analyst = _validate.text(analyst, "analyst", "Say who asks for the release.")
         self._check_terms(adjacency, unit)
-        mu_squared = GdpAccountant().mu_squared(event)
-        units = math.ceil(mu_squared * _UNITS)
+        units = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
         record = {
             "time": _now(),
             "purpose": purpose,
@@ -283,11 +284,10 @@ class Ledger:
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")  # from here on no other process can charge
             self._check_same_ledger(connection)
-            number, previous, spent = last_spend(connection)
+            number, previous, spent = last_spend(connection, self.path)
             if spent + units > self._cap_units:
                 connection.execute("ROLLBACK")
-                left = Budget.from_mu(_mu_down(self._cap_units - spent), self.cap.delta)
-                requested = Budget.from_mu(root_up(mu_squared), self.cap.delta)
+                left, requested = self._left(self._cap_units - spent), self._cost(units)
                 raise InsufficientBudgetError(left, requested, self.name)
             row = {"number": number + 1, **record, "total_units": str(spent + units)}
             values = (*row.values(), chained_hash(previous, row))
@@ -318,15 +318,16 @@ class Ledger:
         for expected_number, row in enumerate(rows, start=1):
             record = dict(zip(_ledger_file.SPEND, row, strict=True))
             digest = record.pop("hash")
-            total += int(record["units"])
-            cost = GdpAccountant().mu_squared(event_from_dict(json.loads(record["event"])))
-            if (
-                record["number"] != expected_number
-                or chained_hash(previous, record) != digest
-                or int(record["total_units"]) != total
-                or int(record["units"]) != math.ceil(cost * _UNITS)
-            ):
+            if record["number"] != expected_number or chained_hash(previous, record) != digest:
                 raise self._tampered(f"record {expected_number} does not hold")
+            try:
+                units, total_units = int(record["units"]), int(record["total_units"])
+                event = event_from_dict(json.loads(record["event"]))
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._tampered(f"record {expected_number} cannot be read") from error
+            total += units
+            if total_units != total or not _is_cost_of(units, event):
+                raise self._tampered(f"record {expected_number} does not add up")
             previous = hashes[expected_number] = digest
         if total > self._cap_units:
             raise self._tampered("its records exceed its cap")
@@ -360,6 +361,11 @@ class Ledger:
     def _read_terms(self, connection: sqlite3.Connection) -> None:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if self.path.stat().st_size == 0:
+            raise LedgerError(
+                f"Expected a dpem ledger, got path={str(self.path)!r}, which is empty: its creation was "
+                f"interrupted and nothing was charged on it. Delete it and create it again."
+            )
         if application != _ledger_file.APPLICATION_ID:
             raise LedgerError(
                 f"Expected a dpem ledger, got path={str(self.path)!r}, which is another file. "
@@ -371,6 +377,8 @@ class Ledger:
                 f"{str(self.path)!r}. Use the release of dpem that wrote it."
             )
         self._terms = connection.execute(_ledger_file.SELECT_TERMS).fetchone()
+        if self._terms is None:
+            raise self._tampered("its terms are gone")
         terms = dict(zip(_ledger_file.TERMS, self._terms, strict=True))
         self.name: str = terms["name"]
         self.adjacency = Adjacency.parse(terms["adjacency"])
@@ -381,8 +389,10 @@ class Ledger:
 
     def _spend_of(self, row: tuple[Any, ...]) -> Spend:
         number, time, purpose, analyst, event, insecure, units, _, _ = row
-        cost = Budget.from_mu(root_up(Fraction(int(units), _UNITS)), self.cap.delta)
-        composed = event_from_dict(json.loads(event))
+        try:
+            composed, cost = event_from_dict(json.loads(event)), self._cost(int(units))
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._tampered(f"record {number} cannot be read") from error
         return Spend(number, time, purpose, analyst, composed, bool(insecure), cost)
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -394,10 +404,25 @@ class Ledger:
         return connection_to(self.path)
 
     def _tampered(self, what: str) -> LedgerTamperedError:
-        return LedgerTamperedError(
-            f"Expected an unbroken chain of records in {str(self.path)!r}, but {what}. Stop releasing "
-            f"from this data set and compare the file with its backups and kept heads."
-        )
+        return tampered(self.path, what)
+
+    # Stated amounts have six digits: what is left is rounded down, what is charged up, so that a plan for
+    # the stated rest fits.
+
+    def _left(self, units: int) -> Budget:
+        mu = _mu_down(units)
+        return Budget(digits_down(Budget.from_mu(mu, self.cap.delta).epsilon), self.cap.delta, mu)
+
+    def _cost(self, units: int) -> Budget:
+        mu = root_up(Fraction(units, _UNITS))
+        return Budget(digits_up(Budget.from_mu(mu, self.cap.delta).epsilon), self.cap.delta, mu)
+
+
+def _is_cost_of(units: int, event: Event) -> bool:
+    """Whether a charge is that of its event: exactly, or closely where special functions of Laplace enter."""
+    cost = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
+    has_laplace = any(isinstance(leaf, LaplaceEvent) for leaf in flatten(event))
+    return abs(units - cost) <= (cost // 10**11 if has_laplace else 0)
 
 
 def _units_down(mu: float) -> int:

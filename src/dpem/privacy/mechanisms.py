@@ -15,7 +15,7 @@ import numpy as np
 from dpem import _validate
 from dpem.privacy._rounding import float_down, float_up
 from dpem.privacy.events import Event, GaussianEvent, LaplaceEvent
-from dpem.privacy.noise import check_scale, rounded_gaussian, rounded_laplace
+from dpem.privacy.noise import LARGEST_SCALE, check_scale, rounded_gaussian, rounded_laplace
 from dpem.privacy.randomness import entropy
 
 if TYPE_CHECKING:
@@ -72,13 +72,13 @@ class GaussianMechanism:
     noise_stddev: float
 
     def __post_init__(self) -> None:
-        _validate.positive(self.sensitivity, "sensitivity")
-        check_scale(self.noise_stddev, "noise_stddev")
+        object.__setattr__(self, "sensitivity", _check_sensitivity(self.sensitivity))
+        object.__setattr__(self, "noise_stddev", check_scale(self.noise_stddev, "noise_stddev"))
 
     @classmethod
     def for_event(cls, event: GaussianEvent, sensitivity: float) -> GaussianMechanism:
         """Return the mechanism that costs at most `event` on a statistic of this sensitivity."""
-        sensitivity = _validate.positive(sensitivity, "sensitivity")
+        sensitivity = _check_sensitivity(sensitivity)
         return cls(sensitivity, float_up(Fraction(event.noise_multiplier) * Fraction(sensitivity)))
 
     @property
@@ -86,10 +86,29 @@ class GaussianMechanism:
         """What one release costs."""
         return GaussianEvent(float_down(Fraction(self.noise_stddev) / Fraction(self.sensitivity)))
 
-    def release(self, statistic: NDArray[np.int64]) -> NoisyIntegers:
-        """Return the statistic with fresh noise. Charge the event first."""
+    def release(
+        self, statistic: NDArray[np.int64], noise_shape: NDArray[np.float64] | None = None
+    ) -> NoisyIntegers:
+        """Return the statistic with fresh noise. Charge the event first.
+
+        Parameters
+        ----------
+        statistic : ndarray of int64
+            The exact sum.
+        noise_shape : ndarray of float64, optional
+            Noise of each entry relative to `noise_stddev`. The sensitivity must then be that of the entries
+            divided by it: a symmetric matrix released by its upper triangle has 1 on the diagonal and
+            1/sqrt(2) beside it, and its Frobenius norm for sensitivity.
+        """
         clipped = _clipped(statistic)
-        noise = rounded_gaussian(self.noise_stddev, clipped.size)
+        if noise_shape is None:
+            noise = rounded_gaussian(self.noise_stddev, clipped.size)
+        else:
+            noise = np.empty(clipped.size, dtype=np.int64)
+            for factor in np.unique(noise_shape):
+                where = np.flatnonzero(noise_shape == factor)
+                stddev = float_up(Fraction(self.noise_stddev) * Fraction(float(factor)))
+                noise[where] = rounded_gaussian(stddev, where.size)
         return _released(clipped, noise, self.event)
 
 
@@ -114,13 +133,13 @@ class LaplaceMechanism:
     noise_scale: float
 
     def __post_init__(self) -> None:
-        _validate.positive(self.sensitivity, "sensitivity")
-        check_scale(self.noise_scale, "noise_scale")
+        object.__setattr__(self, "sensitivity", _check_sensitivity(self.sensitivity))
+        object.__setattr__(self, "noise_scale", check_scale(self.noise_scale, "noise_scale"))
 
     @classmethod
     def for_event(cls, event: LaplaceEvent, sensitivity: float) -> LaplaceMechanism:
         """Return the mechanism that costs at most `event` on a statistic of this sensitivity."""
-        sensitivity = _validate.positive(sensitivity, "sensitivity")
+        sensitivity = _check_sensitivity(sensitivity)
         return cls(sensitivity, float_up(Fraction(sensitivity) / Fraction(event.epsilon)))
 
     @property
@@ -135,16 +154,22 @@ class LaplaceMechanism:
         return _released(clipped, noise, self.event)
 
 
+def _check_sensitivity(value: float) -> float:
+    # An integer statistic that moves at all moves by one: less is a mistake about grid units.
+    remedy = "Sensitivities of integers are in grid units, at least 1."
+    return _validate.within(value, "sensitivity", 1.0, LARGEST_SCALE, remedy)
+
+
 def _clipped(statistic: NDArray[np.int64]) -> NDArray[np.int64]:
-    statistic = np.asarray(statistic)
-    if statistic.dtype != np.int64:  # the type is public, the values are not
+    statistic = np.atleast_1d(statistic)
+    if not np.can_cast(statistic.dtype, np.int64):  # the type is public, the values are not
         raise _validate.fail(
-            "an integer statistic of dtype int64",
+            "an integer statistic that fits int64",
             "dtype",
             str(statistic.dtype),
             "Put it on a grid first: noise on floats is not private.",
         )
-    return np.clip(statistic, -_LARGEST_STATISTIC, _LARGEST_STATISTIC)
+    return np.clip(statistic.astype(np.int64), -_LARGEST_STATISTIC, _LARGEST_STATISTIC)
 
 
 def _released(clipped: NDArray[np.int64], noise: NDArray[np.int64], event: Event) -> NoisyIntegers:

@@ -53,7 +53,8 @@ class PrivacyUnit:
     person: str | None = None
 
     def __post_init__(self) -> None:
-        _validate.integer(self.rows_per_person, "rows_per_person")
+        rows = _validate.integer(self.rows_per_person, "rows_per_person")
+        object.__setattr__(self, "rows_per_person", rows)
         if self.person is not None:
             _validate.text(self.person, "person", "Name the column that tells persons apart.")
 

@@ -204,7 +204,7 @@ def _round_cells(v: _IntOrArray, fraction: _IntOrArray, log2_cell: int) -> _IntO
     """Round ``|Y| = 2^log2_cell (V + U)`` to the nearest integer: ``(floor(2|Y|) + 1) >> 1``.
 
     Bits of U beyond the 63 known ones cannot matter: for cells of at least one half, floor(2|Y|) reads
-    at most 56 bits of U; for smaller cells it reads V alone, since U < 1.
+    at most 55 bits of U; for smaller cells it reads V alone, since U < 1.
     """
     shift = log2_cell + 1
     halves = (fraction >> _FRACTION_BITS - shift) + (v << shift) if shift >= 0 else v >> -shift
@@ -274,14 +274,20 @@ def _exp_bounds(least: Fraction, most: Fraction, bits: int) -> tuple[Fraction, F
 
     The decimal module's `exp` is correctly rounded, so one step outwards makes a bound.
     """
-    digits = bits // 3 + 12
-    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_CEILING):
-        exponent = decimal.Decimal(most.numerator) / decimal.Decimal(most.denominator)
-        lower = (-exponent).exp().next_minus()
-    with decimal.localcontext(prec=digits, rounding=decimal.ROUND_FLOOR):
-        exponent = decimal.Decimal(least.numerator) / decimal.Decimal(least.denominator)
-        upper = (-exponent).exp().next_plus()
+    up = _decimal_context(bits // 3 + 12, decimal.ROUND_CEILING)
+    down = _decimal_context(bits // 3 + 12, decimal.ROUND_FLOOR)
+    largest = up.divide(decimal.Decimal(most.numerator), decimal.Decimal(most.denominator))
+    smallest = down.divide(decimal.Decimal(least.numerator), decimal.Decimal(least.denominator))
+    lower = down.next_minus(down.exp(largest.copy_negate()))
+    upper = up.next_plus(up.exp(smallest.copy_negate()))
     return Fraction(lower), Fraction(upper)
+
+
+def _decimal_context(digits: int, rounding: str) -> decimal.Context:
+    """Return a context of our own: the caller's traps and limits must not reach into a draw."""
+    return decimal.Context(
+        prec=digits, rounding=rounding, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[]
+    )
 
 
 # floor(2^32 e^-j) for j = 1, 2, ...: a 32-bit word below one is surely below e^-j, a word above it surely

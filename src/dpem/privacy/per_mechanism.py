@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpem import _validate
 from dpem.errors import UnreachableBudgetError
 from dpem.privacy import gaussian_dp
+from dpem.privacy._rounding import float_down
 from dpem.privacy._solve import largest_passing
 from dpem.privacy.accountants import MomentsAccountant, ZcdpAccountant
 from dpem.privacy.accountants.base import ROUND_UP
@@ -147,7 +149,7 @@ def per_mechanism_budget(
     smallest = epsilon / (n_laplace + n_gaussian)
     while slack(smallest) < 0:
         smallest /= 4
-        if smallest < 1e-30 * epsilon:
+        if smallest < 1e-15 * epsilon:
             raise UnreachableBudgetError(
                 f"Expected a budget that composition {composition!r} can certify, got "
                 f"epsilon={epsilon!r} at delta={delta!r}. Orders up to {_AUTHORS_MAX_ORDER} cannot "
@@ -163,14 +165,15 @@ def per_mechanism_budget(
 
 
 def _checked_delta_i(composition: str, delta: float, n_gaussian: int, delta_i: float | None) -> float | None:
+    if delta_i is not None:
+        delta_i = _validate.delta(delta_i, "delta_i")
     if n_gaussian == 0:
         return None
     if delta_i is None:
         # Rounded down: n_gaussian times it must not exceed its part of delta.
         part = 1.0 if composition == "linear" else 0.5
         return part * delta / n_gaussian * (2 - ROUND_UP)
-    delta_i = _validate.delta(delta_i, "delta_i")
-    spent = n_gaussian * delta_i
+    spent = n_gaussian * Fraction(delta_i)
     fits = spent < delta or (composition == "linear" and spent <= delta)
     if composition in ("linear", "advanced") and not fits:
         raise _validate.fail(
@@ -188,12 +191,13 @@ def _total_epsilon(
 ) -> Callable[[float], float]:
     """Return total epsilon as a function of epsilon_i."""
     n = budget(1.0).n_laplace + budget(1.0).n_gaussian
-    spent = budget(1.0).n_gaussian * (budget(1.0).delta_i or 0.0)
+    spent = budget(1.0).n_gaussian * Fraction(budget(1.0).delta_i or 0.0)
+    delta_prime = float_down(Fraction(delta) - spent)
     match composition:
         case "linear":
             return lambda epsilon_i: n * epsilon_i * ROUND_UP
         case "advanced":
-            return lambda e: advanced_epsilon([(e, n)], (delta - spent) * (2 - ROUND_UP)) * ROUND_UP
+            return lambda epsilon_i: advanced_epsilon([(epsilon_i, n)], delta_prime) * ROUND_UP
         case "zcdp":
             return lambda epsilon_i: ZcdpAccountant().epsilon(budget(epsilon_i).event, delta)
         case _:

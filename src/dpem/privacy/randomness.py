@@ -13,9 +13,11 @@ from __future__ import annotations
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+
+from dpem import _validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,8 +59,23 @@ class SeededEntropy:
         return self._generator.bytes(n_bytes)
 
 
-# A context variable: the seeded source reaches neither other threads nor code outside the `with`
-# block; whoever does not see it falls back to the secure source, never the other way round.
+# Randomness for starts, post-processing and sampling, which is free and may be seeded. Never for noise.
+PublicRandom = np.random.RandomState
+
+
+def public_random(random_state: Any) -> PublicRandom:
+    """Return the generator that an estimator's `random_state` asks for (scikit-learn's convention)."""
+    if random_state is None:
+        return np.random.RandomState()
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    remedy = "Or None, or a numpy RandomState. It never touches the noise."
+    return np.random.RandomState(_validate.integer(random_state, "random_state", 0, remedy))
+
+
+# A context variable: the seeded source reaches neither code outside the `with` block nor a new thread.
+# Whoever does not see it falls back to the secure source; whoever does (a task that copied the context)
+# releases with the mark.
 _OPERATING_SYSTEM = OperatingSystemEntropy()
 _source: ContextVar[EntropySource] = ContextVar("dpem_entropy", default=_OPERATING_SYSTEM)
 

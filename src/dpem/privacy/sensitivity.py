@@ -39,6 +39,7 @@ __all__ = [
 ]
 
 Norm = Literal["l1", "l2"]
+_LARGEST = 1e30  # radii and weights beyond are mistakes, and would leave the floats when squared
 
 
 def counts(adjacency: str, norm: Norm = "l2") -> float:
@@ -49,9 +50,10 @@ def counts(adjacency: str, norm: Norm = "l2") -> float:
     >>> counts("add_remove")
     1.0
     """
+    in_l1 = _is_l1(norm)
     if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
         return 1.0
-    return 2.0 if _is_l1(norm) else root_up(2)
+    return 2.0 if in_l1 else root_up(2)
 
 
 def histogram(adjacency: str, norm: Norm = "l2") -> float:
@@ -84,7 +86,7 @@ def sums(radius: float, adjacency: str, norm: Norm = "l2", dimension: int | None
     >>> sums(1.0, "replace_one")
     2.0
     """
-    radius = _validate.positive(radius, "radius")
+    radius = _size(radius, "radius")
     change = radius if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE else 2 * radius
     if _is_l1(norm):  # |u|_1 <= sqrt(d) |u|_2
         return root_up(_validate.integer(dimension, "dimension") * Fraction(change) ** 2)
@@ -102,7 +104,7 @@ def second_moments(radius: float, adjacency: str) -> float:
     >>> round(second_moments(1.0, "replace_one"), 6)
     1.414214
     """
-    squared = Fraction(_validate.positive(radius, "radius")) ** 2
+    squared = Fraction(_size(radius, "radius")) ** 2
     if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
         return float_up(squared)
     return root_up(2 * squared**2)
@@ -133,7 +135,7 @@ def joint(a: float, b: float, c: float, adjacency: str) -> float:
     6.0
     """
     weights = {"a": a, "b": b, "c": c}
-    a2, b2, c2 = (Fraction(_validate.non_negative(w, name)) ** 2 for name, w in weights.items())
+    a2, b2, c2 = (Fraction(_validate.within(w, name, 0.0, _LARGEST)) ** 2 for name, w in weights.items())
     one_row = a2 + b2 + c2
     if one_row == 0:
         raise _validate.fail("at least one weight above zero", "(a, b, c)", (a, b, c))
@@ -162,7 +164,7 @@ def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> 
     >>> clipped_vector(3.0, "replace_one")
     6.0
     """
-    bound = _validate.positive(norm_bound, "norm_bound")
+    bound = _size(norm_bound, "norm_bound")
     if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
         return bound
     return root_up(2 * Fraction(bound) ** 2) if cone else 2 * bound
@@ -202,9 +204,13 @@ def for_person(sensitivity: float, rows_per_person: int) -> float:
     6.0
     """
     rows = _validate.integer(rows_per_person, "rows_per_person")
-    bound = _validate.positive(sensitivity, "sensitivity")
+    bound = _size(sensitivity, "sensitivity")
     return float_up(rows * Fraction(bound))
 
 
 def _is_l1(norm: str) -> bool:
     return _validate.one_of(norm, "norm", ("l1", "l2")) == "l1"
+
+
+def _size(value: float, name: str) -> float:
+    return _validate.within(value, name, 1 / _LARGEST, _LARGEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from dataclasses import dataclass, field
@@ -9,7 +10,8 @@ from typing import Any
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
-from dpem.privacy.accountants import Comparison, accountant_named, compare
+from dpem.privacy._rounding import digits_up
+from dpem.privacy.accountants import ACCOUNTANTS, Comparison, accountant_named, compare
 from dpem.privacy.events import Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 
@@ -35,8 +37,8 @@ class PrivacyStatement:
     ----------
     epsilon, delta : float
         The guarantee.
-    event : Event
-        Every mechanism that touched the data.
+    event : Event or None
+        Every mechanism that touched the data; None where epsilon is infinite (see `not_private`).
     adjacency : str
         The neighbouring relation, ``"replace_one"`` or ``"add_remove"``.
     unit : PrivacyUnit
@@ -48,13 +50,14 @@ class PrivacyStatement:
     bounds_source : {"declared", "schema", "estimated"}
         Where these came from.
     insecure_noise : bool
-        Whether noise came from a seed, so that nothing is guaranteed.
+        Whether noise came from a seed, so that nothing is guaranteed: each release says it of itself, and
+        whoever makes a statement must pass it on.
 
     Examples
     --------
     >>> from dpem.privacy.events import GaussianEvent
     >>> statement = PrivacyStatement(
-    ...     1.0, 1e-5, GaussianEvent(4.0), bounds={"age": "0 to 120"}, bounds_source="declared"
+    ...     1.0, 1e-5, GaussianEvent(4.0), bounds={"age": "0 to 120"}, insecure_noise=False
     ... )
     >>> print(statement)
     This release is (epsilon = 1, delta = 1e-05)-differentially private. ...
@@ -64,19 +67,43 @@ class PrivacyStatement:
 
     epsilon: float
     delta: float
-    event: Event
+    event: Event | None
     adjacency: str = Adjacency.REPLACE_ONE.value
     unit: PrivacyUnit = field(default_factory=PrivacyUnit)
     accountant: str = "gdp"
     bounds: dict[str, str] = field(default_factory=dict)
     bounds_source: str = "declared"
-    insecure_noise: bool = False
+    insecure_noise: bool = field(kw_only=True)
+
+    @classmethod
+    def not_private(cls) -> PrivacyStatement:
+        """Return the statement of something computed with epsilon = inf: no noise, no guarantee."""
+        return cls(math.inf, 0.0, None, insecure_noise=False)
+
+    @property
+    def is_private(self) -> bool:
+        """Whether anything is guaranteed."""
+        return self.event is not None and not self.insecure_noise
 
     def __post_init__(self) -> None:
-        _validate.epsilon(self.epsilon)
-        _validate.delta(self.delta)
-        Adjacency.parse(self.adjacency)
+        if self.event is None:
+            if self.epsilon != math.inf:
+                raise _validate.fail("events for a finite epsilon", "event", self.event)
+            return
+        object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        _validate.one_of(self.accountant, "accountant", ACCOUNTANTS)
+        if not isinstance(self.unit, PrivacyUnit):
+            raise _validate.fail("a PrivacyUnit", "unit", self.unit)
+        if not isinstance(self.insecure_noise, bool):
+            raise _validate.fail("True or False", "insecure_noise", self.insecure_noise)
         _validate.one_of(self.bounds_source, "bounds_source", BOUNDS_SOURCES)
+        if self.accountant == "pld" and any(isinstance(leaf, LaplaceEvent) for leaf in flatten(self.event)):
+            raise InvalidArgumentError(
+                "Expected an accountant with a proof for Laplace noise on vectors, got accountant='pld'. "
+                "Take 'gdp', 'zcdp' or 'moments'."
+            )
         spent = accountant_named(self.accountant).epsilon(self.event, self.delta)
         if spent > self.epsilon:
             raise InvalidArgumentError(
@@ -86,24 +113,32 @@ class PrivacyStatement:
 
     def compare(self) -> Comparison:
         """Return the epsilon that each accountant gives for the same events."""
+        if self.event is None:
+            raise InvalidArgumentError(
+                "Expected a private release: without noise there is nothing to compare."
+            )
         return compare(self.event, self.delta)
 
     # -- words ---------------------------------------------------------------------------------------
 
     def __str__(self) -> str:
+        if self.event is None:
+            return (
+                "NOT PRIVATE: this was computed with epsilon = inf, without noise and without any guarantee."
+            )
         return " ".join(
             [
                 self._guarantee(),
                 self._meaning(),
                 self._neighbours(),
-                self._accounting(),
+                self._accounting(self.event),
                 self._limits(),
                 self._noise(),
             ]
         )
 
     def _guarantee(self) -> str:
-        pair = f"(epsilon = {self.epsilon:g}, delta = {self.delta:g})"
+        pair = f"(epsilon = {_exact(self.epsilon)}, delta = {_exact(self.delta)})"
         if self.insecure_noise:
             return (
                 f"THIS RELEASE IS NOT PRIVATE: its noise was drawn from a seed, and whoever has the "
@@ -112,10 +147,11 @@ class PrivacyStatement:
         return f"This release is {pair}-differentially private."
 
     def _meaning(self) -> str:
-        factor = math.exp(self.epsilon) if self.epsilon < 700 else math.inf
+        factor = digits_up(math.exp(self.epsilon) * (1 + 1e-12), 4) if self.epsilon < 700 else math.inf
         return (
             f"Whatever else an observer knows, the data of {self._unit()} changes the probability of any "
-            f"outcome by a factor of at most e^epsilon = {factor:.4g}, up to an added {self.delta:g}."
+            f"outcome by a factor of at most e^epsilon = {factor:.4g} (rounded up), plus "
+            f"{_exact(self.delta)}."
         )
 
     def _neighbours(self) -> str:
@@ -140,9 +176,9 @@ class PrivacyStatement:
             return "one row"
         return "one person" + (f" with up to {rows} rows" if rows > 1 else " with one row")
 
-    def _accounting(self) -> str:
+    def _accounting(self, event: Event) -> str:
         counts = {"Gaussian": 0, "Laplace": 0}
-        for leaf, count in flatten(self.event).items():
+        for leaf, count in flatten(event).items():
             if isinstance(leaf, GaussianEvent):
                 counts["Gaussian"] += count
             elif isinstance(leaf, LaplaceEvent):
@@ -156,7 +192,7 @@ class PrivacyStatement:
 
     def _limits(self) -> str:
         if not self.bounds:
-            return "No bounds on rows were needed."
+            return "No bounds on rows are stated here."
         limits = "; ".join(f"{name}: {limit}" for name, limit in self.bounds.items())
         return f"Rows were clipped to bounds {BOUNDS_SOURCES[self.bounds_source]} ({limits})."
 
@@ -175,9 +211,9 @@ class PrivacyStatement:
         """Return a JSON-serialisable description."""
         return {
             "format": FORMAT_VERSION,
-            "epsilon": self.epsilon,
+            "epsilon": "inf" if self.event is None else self.epsilon,
             "delta": self.delta,
-            "event": self.event.to_dict(),
+            "event": None if self.event is None else self.event.to_dict(),
             "adjacency": str(self.adjacency),
             "unit": self.unit.to_dict(),
             "accountant": self.accountant,
@@ -193,15 +229,16 @@ class PrivacyStatement:
         version = fields.pop("format", None)
         if version != FORMAT_VERSION:
             raise _validate.fail(f"statement format {FORMAT_VERSION}", "format", version)
+        if set(fields) != {entry.name for entry in dataclasses.fields(cls)}:
+            raise _damaged()
         try:
+            if fields["event"] is None and fields["epsilon"] == "inf":
+                return cls.not_private()
             fields["event"] = event_from_dict(fields["event"])
             fields["unit"] = PrivacyUnit.from_dict(fields["unit"])
             return cls(**fields)
-        except (KeyError, TypeError) as error:
-            raise InvalidArgumentError(
-                "Expected the fields of a privacy statement. The description is damaged or was written "
-                "by a newer dpem."
-            ) from error
+        except (AttributeError, KeyError, TypeError) as error:
+            raise _damaged() from error
 
     def to_json(self) -> str:
         """Return the statement as JSON text."""
@@ -217,3 +254,15 @@ class PrivacyStatement:
         if not isinstance(description, dict):
             raise InvalidArgumentError("Expected a JSON object that holds a privacy statement.")
         return cls.from_dict(description)
+
+
+def _damaged() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        "Expected the fields of a privacy statement. The description is damaged, or from a newer dpem."
+    )
+
+
+def _exact(value: float) -> str:
+    """Write a number so that reading it gives the same number: nothing is rounded in anyone's favour."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

@@ -50,7 +50,7 @@ class Accountant(ABC):
     def delta(self, event: Event, epsilon: float) -> float:
         """Return a delta for which the event is (epsilon, delta)-DP; 1 where none is certified."""
         epsilon = _validate.non_negative(epsilon, "epsilon")
-        smallest, largest = math.log(1e-300), math.log(1 - 2**-53)
+        smallest, largest = math.log(1e-280), math.log(1 - 2**-53)
         if self.epsilon(event, math.exp(largest)) > epsilon:
             return 1.0
         # epsilon(delta) falls as delta grows: the smallest log delta that passes.
@@ -64,6 +64,8 @@ class Accountant(ABC):
     def slack(self, event: Event, epsilon: float, delta: float) -> float:
         """Return how far inside the budget the event is: non-negative when it fits."""
         spent = self.epsilon(event, delta)
+        if spent == math.inf:
+            return -1e3  # finite, so that a solver can step back from it
         return math.log(epsilon / spent) if spent > 0 else math.inf
 
     def mechanisms(self, event: Event) -> Mechanisms:

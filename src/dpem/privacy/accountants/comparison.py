@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpem import _validate
-from dpem.errors import MissingExtraError
+from dpem.errors import MissingExtraError, UnsupportedEventError
+from dpem.privacy._rounding import digits_up
 from dpem.privacy.accountants.registry import ACCOUNTANTS, accountant_named
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ __all__ = ["Comparison", "compare"]
 class Comparison:
     """What each accountant makes of the same events.
 
-    Iterate for ``(name, epsilon)`` pairs; print for a table. `missing` names the accountants whose
-    optional library is not installed, with the remedy.
+    Iterate for ``(name, epsilon)`` pairs; print for a table (rounded up). `missing` says why `pld` is not in
+    it: its library is not installed, or the loss is too large for it.
     """
 
     delta: float
@@ -34,7 +35,7 @@ class Comparison:
 
     def __str__(self) -> str:
         lines = [f"{'accountant':<14}epsilon at delta = {self.delta:g}"]
-        lines += [f"{name:<14}{epsilon:.6g}" for name, epsilon in self]
+        lines += [f"{name:<14}{digits_up(epsilon):.6g}" for name, epsilon in self]
         lines += [f"{name:<14}- ({reason})" for name, reason in self.missing.items()]
         return "\n".join(lines)
 
@@ -50,8 +51,8 @@ def compare(event: Event, delta: float, accountants: Sequence[str] = tuple(ACCOU
     >>> twenty = ComposedEvent(((GaussianEvent(20.0), 20),))
     >>> print(compare(twenty, 1e-5, ["gdp", "zcdp", "advanced", "linear"]))
     accountant    epsilon at delta = 1e-05
-    gdp           0.819728
-    zcdp          1.09798
+    gdp           0.819729
+    zcdp          1.09799
     advanced      5.46659
     linear        3.94606
     """
@@ -60,6 +61,8 @@ def compare(event: Event, delta: float, accountants: Sequence[str] = tuple(ACCOU
     for name in accountants:
         try:
             epsilons[name] = accountant_named(name).epsilon(event, delta)
-        except MissingExtraError as error:
+        except (MissingExtraError, UnsupportedEventError) as error:
+            if name != "pld":
+                raise
             missing[name] = str(error)
     return Comparison(delta, epsilons, missing)

@@ -1,0 +1,173 @@
+r"""The public domain of rows: a ball that contains whatever a row could be, and the integer grid on it.
+
+A row x is clipped to the declared bounds, mapped to ``u = (x - centre) / radius`` in the unit ball, clipped
+there, and rounded to multiples of 2^-24. From then on it is a vector of integers whose Euclidean norm is at
+most 2^24, checked in integers; sums of such rows are exact. Every step works on one row at a time, in a fixed
+order, so that no row can change another's bits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem import _validate
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data.schema import Schema
+
+__all__ = ["GRID", "Domain", "norm_squared"]
+
+GRID_BITS = 24
+GRID = 2.0**GRID_BITS
+
+
+@dataclass(frozen=True, eq=False)
+class Domain:
+    """A public ball in the user's units, with column bounds where they were declared.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+        The centre of the ball.
+    radius : float
+        Its radius. Distances keep their proportions: the map is a shift and one common scale.
+    low, high : ndarray of shape (d,), or None
+        Column bounds that rows are clipped to first.
+    source : {"declared", "schema"}
+        Where the bounds came from, for the privacy statement.
+    """
+
+    centre: NDArray[np.float64]
+    radius: float
+    low: NDArray[np.float64] | None
+    high: NDArray[np.float64] | None
+    source: str = "declared"
+
+    @classmethod
+    def from_arguments(
+        cls,
+        n_columns: int,
+        *,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        schema: Schema | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Domain:
+        """Build the domain from an estimator's arguments: exactly one of the three must be given."""
+        given = [
+            n for n, v in (("bounds", bounds), ("data_norm", data_norm), ("schema", schema)) if v is not None
+        ]
+        if len(given) != 1:
+            columns = f" for {', '.join(map(str, names))}" if names is not None else ""
+            raise InvalidArgumentError(
+                f"Expected exactly one of bounds, data_norm and schema, got {' and '.join(given) or 'none'}. "
+                f"Declare public limits{columns}, such as bounds=(low, high) with numbers or one per column, "
+                f"or data_norm=R for rows of norm at most R. They are never read from the data."
+            )
+        if data_norm is not None:
+            radius = _validate.positive(data_norm, "data_norm")
+            return cls(np.zeros(n_columns), radius, None, None)
+        source = "declared"
+        if schema is not None:
+            bounds, source = schema.bounds, "schema"
+        low, high = _column_bounds(bounds, n_columns)
+        centre = (low + high) / 2
+        # Rounded up a little: the corners of the box stay inside the ball.
+        radius = float(np.sqrt((((high - low) / 2) ** 2).sum()) * (1 + 1e-12))
+        return cls(centre, radius, low, high, source)
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns a row has."""
+        return len(self.centre)
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn a block of shape (columns, rows) into integers (as floats) of norm at most 2^24 per row.
+
+        A row with a value that is no finite number becomes zero, the centre of the domain: rows are never
+        dropped and never raise.
+        """
+        d = self.n_columns
+        u = np.empty(columns.shape, dtype=np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            for j in range(d):
+                column = columns[j]
+                if self.low is not None and self.high is not None:
+                    column = np.minimum(np.maximum(column, self.low[j]), self.high[j])
+                np.subtract(column, self.centre[j], out=u[j])
+            u /= self.radius
+            good = np.isfinite(columns).all(axis=0)
+            norm = np.sqrt(norm_squared(u))
+            good &= np.isfinite(norm)
+            # Rounding moves a row by at most sqrt(d)/2 grid steps: room for that, and for float error.
+            largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
+            scale = GRID * np.minimum(1.0, largest / np.maximum(norm, largest))
+            np.multiply(u, scale, out=u)
+        np.rint(u, out=u)
+        u[:, ~good] = 0.0
+        # The bound that every sensitivity rests on, in exact integers (float64 holds them below 2^53).
+        u[:, norm_squared(u) > GRID * GRID] = 0.0
+        return u
+
+    def from_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map points of shape (..., d) in grid units back to the user's units."""
+        scaled: NDArray[np.float64] = np.asarray(points) * (self.radius / GRID)
+        return scaled + self.centre
+
+    def points_to_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Map public points of shape (k, d) in the user's units onto the grid, inside the ball."""
+        u = (np.asarray(points, dtype=np.float64) - self.centre) / self.radius
+        return onto_grid(u * GRID)
+
+    def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
+        """Return the bounds in words, for the privacy statement."""
+        if self.low is None or self.high is None:
+            return {"every row": f"Euclidean norm at most {self.radius:g}"}
+        names = names if names is not None else [f"column {j}" for j in range(self.n_columns)]
+        return {
+            str(name): f"{low:g} to {high:g}"
+            for name, low, high in zip(names, self.low, self.high, strict=True)
+        }
+
+
+def norm_squared(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return every row's squared norm, summed column by column in a fixed order."""
+    total: NDArray[np.float64] = columns[0] * columns[0]
+    for column in columns[1:]:
+        total += column * column
+    return total
+
+
+def onto_grid(points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Round public points of shape (k, d) in grid units to integers of norm at most 2^24."""
+    points = np.nan_to_num(np.asarray(points, dtype=np.float64))
+    d = points.shape[-1]
+    largest = GRID - np.sqrt(d)
+    norm = np.sqrt((points**2).sum(axis=-1, keepdims=True))
+    return np.asarray(np.rint(points * np.minimum(1.0, largest / np.maximum(norm, largest))))
+
+
+def _column_bounds(bounds: Any, n_columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    remedy = "Give bounds=(low, high), each a number or one number per column."
+    try:
+        low, high = bounds
+        low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_columns,)) for b in (low, high))
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"Expected bounds for {n_columns} columns, got bounds of another form. {remedy}"
+        ) from error
+    wrong = np.flatnonzero(~((low < high) & np.isfinite(low) & np.isfinite(high)))
+    if wrong.size:
+        j = int(wrong[0])
+        raise InvalidArgumentError(
+            f"Expected finite bounds low < high, got {low[j]:g} and {high[j]:g} for column {j}. {remedy}"
+        )
+    return low.copy(), high.copy()

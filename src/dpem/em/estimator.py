@@ -1,0 +1,282 @@
+"""What all estimators share: arguments, the gate, the statement, saving and loading."""
+
+from __future__ import annotations
+
+import html
+import math
+import warnings
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.data import Domain, RowSource, Schema
+from dpem.em.persistence import ModelFileError, read_model, write_model
+from dpem.em.plan import Plan
+from dpem.em.release import ReleaseGate
+from dpem.engines import LocalEngine
+from dpem.errors import DeltaWarning, InvalidArgumentError
+from dpem.privacy.ledger import Ledger
+from dpem.privacy.neighbours import Adjacency, PrivacyUnit
+from dpem.privacy.randomness import PublicRandom, public_random
+from dpem.privacy.statement import PrivacyStatement
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+__all__ = ["Ledger", "PrivateEstimator", "PublicRandom", "load"]
+
+_MODELS: dict[str, type[PrivateEstimator]] = {}
+
+
+class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the estimators: a subclass states its public arguments, its plan and its fit."""
+
+    # Fitted arrays in the user's units, by name; they are what is saved.
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ()
+
+    # Arguments that every estimator has (each subclass names them in its own signature).
+    epsilon: float
+    delta: float
+    bounds: Any
+    data_norm: float | None
+    schema: Schema | None
+    adjacency: str
+    rows_per_person: int
+    ledger: Ledger | str | os.PathLike[str] | None
+    random_state: Any
+    n_jobs: int | None
+    verbose: int
+
+    privacy_: PrivacyStatement
+    plan_: Plan | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _MODELS[cls.__name__] = cls
+
+    # -- before the data ---------------------------------------------------------------------------------
+
+    @property
+    def _plain(self) -> bool:
+        """Whether the fit is to be without privacy: epsilon = inf."""
+        return bool(self.epsilon == math.inf)
+
+    def _check_budget(self) -> None:
+        if self._plain:
+            if self.ledger is not None:
+                raise _validate.fail(
+                    "a finite epsilon with a ledger",
+                    "epsilon",
+                    self.epsilon,
+                    "Without noise nothing can be charged.",
+                )
+        else:
+            _validate.epsilon(self.epsilon)
+            _validate.delta(self.delta)
+        Adjacency.parse(self.adjacency)
+        _validate.integer(self.rows_per_person, "rows_per_person")
+
+    def _source(self, X: Any) -> tuple[RowSource, Domain]:
+        """Check what is public of the data, and fix the domain."""
+        names = self.schema.names if self.schema is not None else None
+        source = RowSource(X, names)
+        if self.adjacency == "replace_one" and source.n_rows == 0:
+            raise InvalidArgumentError(
+                f"Expected at least one row: Found array with 0 sample(s) (shape=(0, {source.n_columns})) "
+                f"while a minimum of 1 is required."
+            )
+        if self.schema is not None and source.n_columns != len(self.schema.names):
+            raise InvalidArgumentError(
+                f"Expected the {len(self.schema.names)} columns of the schema, got {source.n_columns}."
+            )
+        domain = Domain.from_arguments(
+            source.n_columns,
+            bounds=self.bounds,
+            data_norm=self.data_norm,
+            schema=self.schema,
+            names=source.names,
+        )
+        self.n_features_in_ = source.n_columns
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return source, domain
+
+    @property
+    def _unit(self) -> PrivacyUnit:
+        return PrivacyUnit(self.rows_per_person)
+
+    def _random(self) -> PublicRandom:
+        """Return the generator of the free post-processing; it never touches the noise."""
+        return public_random(self.random_state)
+
+    def _public_rows(self, source: RowSource) -> int | None:
+        """Return the number of rows where it is public."""
+        if self.adjacency == "add_remove":
+            return None
+        if self.delta >= 1 / source.n_rows:
+            warnings.warn(
+                f"delta={self.delta:g} is not below one over the number of rows ({source.n_rows}): a "
+                f"mechanism that publishes one row outright would meet it. Choose a smaller delta.",
+                DeltaWarning,
+                stacklevel=3,
+            )
+        return source.n_rows
+
+    def _gate(self, plan: Plan, source: RowSource, domain: Domain) -> ReleaseGate:
+        """Charge the whole plan and return the gate that may read the rows."""
+        ledger = self.ledger
+        if ledger is not None and not isinstance(ledger, Ledger):
+            ledger = Ledger(ledger)
+        purpose = f"{type(self).__module__.split('.')[0]}.{type(self).__name__}.fit"
+        return ReleaseGate(plan, source, domain, LocalEngine(self.n_jobs), ledger=ledger, purpose=purpose)
+
+    @contextmanager
+    def _charged(self) -> Iterator[None]:
+        """Say, on an interrupt or an error after the charge, that the budget stays spent."""
+        try:
+            yield
+        except BaseException as error:
+            if self.ledger is not None:
+                error.add_note("The ledger was charged before the data was read, and stays charged.")
+            raise
+
+    def _state(self, gate: ReleaseGate, domain: Domain) -> None:
+        """Write the plan and the privacy statement of a finished fit."""
+        plan = gate.plan
+        self.plan_ = plan
+        self.privacy_ = PrivacyStatement(
+            plan.epsilon,
+            plan.delta,
+            plan.event,
+            adjacency=plan.adjacency,
+            unit=plan.unit,
+            bounds=domain.describe(getattr(self, "feature_names_in_", None)),
+            bounds_source=domain.source,
+            insecure_noise=gate.insecure_noise,
+        )
+
+    def _state_not_private(self) -> None:
+        self.plan_ = None
+        self.privacy_ = PrivacyStatement.not_private()
+
+    # -- after the fit -----------------------------------------------------------------------------------
+
+    def _rows(self, X: Any) -> NDArray[np.float64]:
+        """Return rows to predict, as a checked (n, d) array: here a bad value raises."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        source = RowSource(X)
+        if names is not None and source.names is not None and list(names) != list(source.names):
+            raise InvalidArgumentError(
+                "The feature names should match those that were passed during fit: "
+                f"{', '.join(map(str, names))}, in this order."
+            )
+        if source.n_columns != self.n_features_in_:
+            raise InvalidArgumentError(
+                f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        if source.n_rows == 0:
+            raise InvalidArgumentError(
+                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
+                f"required."
+            )
+        rows = source.block(0, source.n_rows).T
+        if not np.isfinite(rows).all():
+            raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
+        return rows
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        metadata = {
+            "model": type(self).__name__,
+            "parameters": self._saved_parameters(),
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": None if names is None else [str(name) for name in names],
+            "privacy": self.privacy_.to_dict(),
+            "plan": None if self.plan_ is None else self.plan_.to_dict(),
+            "n_iter": getattr(self, "n_iter_", None),
+        }
+        write_model(path, metadata, {name: getattr(self, name) for name in self._fitted_arrays})
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        saved = {}
+        for name, value in self.get_params(deep=False).items():
+            if name in ("ledger", "random_state", "epsilon"):
+                continue  # a file elsewhere, a seed, and what the statement says better
+            saved[name] = value.to_dict() if isinstance(value, Schema) else _plain_data(value)
+        return saved
+
+    @classmethod
+    def _restore(cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        parameters = dict(metadata["parameters"])
+        if parameters.get("schema") is not None:
+            parameters["schema"] = Schema(parameters["schema"])
+        privacy = PrivacyStatement.from_dict(metadata["privacy"])
+        model = cls(**parameters, epsilon=privacy.epsilon)
+        model.privacy_ = privacy
+        model.plan_ = None if metadata["plan"] is None else Plan.from_dict(metadata["plan"])
+        model.n_features_in_ = metadata["n_features_in"]
+        if metadata["feature_names_in"] is not None:
+            model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
+        if metadata["n_iter"] is not None:
+            model.n_iter_ = metadata["n_iter"]
+        if set(arrays) != set(cls._fitted_arrays):
+            raise KeyError("arrays")
+        for name in cls._fitted_arrays:
+            setattr(model, name, arrays[name])
+        return model
+
+    def _repr_html_inner(self) -> str:
+        """Return scikit-learn's diagram, with the privacy statement below it once fitted."""
+        diagram = super()._repr_html_inner()
+        if hasattr(self, "privacy_"):
+            diagram += f"<p><strong>Privacy.</strong> {html.escape(str(self.privacy_))}</p>"
+        return str(diagram)
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Load a model that `save` wrote. Its claim of privacy is checked against its events again.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    PrivateEstimator
+        The fitted model.
+    """
+    metadata, arrays = read_model(path)
+    model = _MODELS.get(metadata.get("model", ""))
+    if model is None:
+        raise ModelFileError(f"Expected a model that this dpem knows, got {metadata.get('model')!r}.")
+    try:
+        return model._restore(metadata, arrays)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelFileError(
+            f"Expected a whole model in {str(path)!r}: something is missing or damaged."
+        ) from error
+
+
+def _plain_data(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_plain_data(item) for item in value]
+    return value

@@ -1,0 +1,134 @@
+"""A private look at where the data lies, so that later noise is relative to it.
+
+Small shares of the budget buy a centre, a radius that holds most rows, and a clipping radius. Each falls back
+to the public domain where noise would dominate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.data.domain import GRID, onto_grid
+from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.em.release import ReleaseGate
+
+__all__ = ["Frame", "clip_radius", "private_frame", "private_second_moment"]
+
+# Bins of distance histograms: each a quarter octave, from the largest distance down to 1/256 of it.
+_BINS = 32
+_EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 4)
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A ball that holds most rows, as far as noise allows to know.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+        Integers, grid units.
+    radius : float
+        Grid units.
+    n_rows : float
+        The number of rows: public, or noisy and at least 1.
+    """
+
+    centre: NDArray[np.float64]
+    radius: float
+    n_rows: float
+
+    def clip(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move public points of shape (k, d) into the ball and onto the grid."""
+        relative = points - self.centre
+        norm = np.sqrt((relative**2).sum(axis=1, keepdims=True))
+        return onto_grid(
+            self.centre + relative * np.minimum(1.0, self.radius / np.maximum(norm, self.radius))
+        )
+
+
+def private_frame(
+    gate: ReleaseGate, n_columns: int, n_rows: int | None, quantile: float, names: tuple[str, str]
+) -> Frame:
+    """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
+
+    `n_rows` is None where the number of rows is private; the first release then yields it too.
+    """
+    centre_stage, radius_stage = names
+    released = gate.release(centre_stage, Sums(n_columns, counted=n_rows is None))
+    n = float(n_rows) if n_rows is not None else float(released.values[-1] / GRID)
+    n = max(n, 1.0)
+    mean = released.values[:n_columns] / n
+    # James-Stein: a mean that noise alone could have made is drawn to the public centre.
+    noise = n_columns * (released.noise_stddev[0] / n) ** 2
+    centre = onto_grid((mean * max(0.0, 1 - noise / max(float(mean @ mean), 1e-300)))[None])[0]
+
+    largest = GRID + float(np.sqrt(centre @ centre))
+    edges = largest * _EDGES
+    histogram = gate.release(radius_stage, DistanceHistogram(centre[None], edges))
+    radius = _quantile_radius(histogram.values, float(histogram.noise_stddev[0]), edges, n, quantile)
+    if radius is None or radius >= GRID:
+        return Frame(np.zeros(n_columns), GRID, n)
+    return Frame(centre, radius, n)
+
+
+def _quantile_radius(
+    histogram: NDArray[np.float64], noise: float, edges: NDArray[np.float64], n: float, quantile: float
+) -> float | None:
+    """Return the smallest edge beyond which the noisy count is no more than the tail, or noise, explains."""
+    if 2 * noise * np.sqrt(len(edges)) > 0.5 * n:
+        return None
+    tail = 0.0
+    for j in range(len(edges) - 1, 0, -1):
+        tail += histogram[j]
+        allowance = max((1 - quantile) * n, noise * np.sqrt(len(edges) - j))
+        if tail > allowance:
+            return float(edges[j])
+    return float(edges[0])
+
+
+def clip_radius(
+    gate: ReleaseGate,
+    stage: str,
+    points: NDArray[np.float64],
+    frame: Frame,
+    noise_per_radius: float,
+    fallback: float,
+) -> float:
+    """Buy the radius at which clipping rows about their nearest point costs least.
+
+    A larger radius means more noise (`noise_per_radius` times the radius moves a centre by that much); a
+    smaller one cuts off more of the rows. Both are estimated from a noisy histogram of distances.
+    """
+    edges = frame.radius * _EDGES
+    released = gate.release(stage, DistanceHistogram(points, edges))
+    noise = float(released.noise_stddev[0])
+    if 2 * noise * np.sqrt(_BINS) > 0.5 * frame.n_rows:
+        return fallback
+    counts = np.where(released.values > noise, released.values, 0.0)
+    middles = (edges + np.concatenate([[0.0], edges[:-1]])) / 2
+    bias = np.array([(counts * np.maximum(middles - edge, 0)).sum() for edge in edges]) / frame.n_rows
+    cost = (noise_per_radius * edges) ** 2 + (0.5 * bias) ** 2
+    best = np.flatnonzero(cost == cost.min())[-1]
+    return float(edges[best])
+
+
+def private_second_moment(gate: ReleaseGate, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
+    """Buy the second moment of rows about the frame's centre, in units of its radius.
+
+    Returns the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal noise.
+    """
+    statistic = SecondMoments(frame.centre, frame.radius)
+    released = gate.release(stage, statistic)
+    d = len(frame.centre)
+    unit = statistic.unit
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d)] = released.values / unit
+    matrix = matrix + np.triu(matrix, 1).T
+    return matrix, float(released.noise_stddev[0] / unit)

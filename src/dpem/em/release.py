@@ -1,0 +1,148 @@
+"""The one gate between private rows and everything else: charge, then read, then add noise.
+
+The gate owns the rows. A model hands it a row statistic and gets back released statistics; it never sees
+a row or a raw sum. Each stage of the plan can be used as often as was planned and paid, and no more.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.em import statistics
+from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
+from dpem.errors import DpemError
+from dpem.privacy.sensitivity import for_person
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain, RowSource
+    from dpem.em.plan import Plan, PlannedStage
+    from dpem.engines.base import Engine
+    from dpem.privacy.ledger import Ledger
+
+__all__ = ["PlanViolationError", "Recording", "ReleaseGate"]
+
+
+class PlanViolationError(DpemError):
+    """A model asked for a release that its plan does not hold. Nothing was released."""
+
+
+class ReleaseGate:
+    """Turn raw statistics into released ones, within the plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What may be released.
+    source, domain : RowSource, Domain
+        The rows, and the public domain that bounds them.
+    engine : Engine
+        What sums a statistic over blocks of rows.
+    ledger : Ledger, optional
+        Where the whole plan is charged, before the first row is read.
+    purpose : str
+        What the ledger records.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: RowSource,
+        domain: Domain,
+        engine: Engine,
+        *,
+        ledger: Ledger | None,
+        purpose: str,
+    ) -> None:
+        self.plan = plan
+        self._source, self._domain, self._engine = source, domain, engine
+        self._used: Counter[str] = Counter()
+        if ledger is not None:
+            ledger.spend(plan.event, purpose=purpose, adjacency=plan.adjacency, unit=plan.unit)
+        self.insecure_noise = False
+
+    def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
+        """Sum a statistic over all rows and release it under the stage `name` of the plan."""
+        stage = self.plan.stage(name)
+        if self._used[name] >= stage.repeats:
+            raise PlanViolationError(f"Stage {name!r} was planned {stage.repeats} times and is used up.")
+        one_row = statistic.sensitivity(self.plan.adjacency)
+        if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
+            raise PlanViolationError(f"Stage {name!r} was planned for a smaller sensitivity.")
+        self._used[name] += 1
+        raw = RawStatistics(self._engine.sum(statistic, self._source, self._domain))
+        released = self._add_noise(stage, statistic, raw)
+        self.insecure_noise |= released.insecure_noise
+        return released
+
+    def _add_noise(
+        self, stage: PlannedStage, statistic: RowStatistic, raw: RawStatistics
+    ) -> ReleasedStatistics:
+        shape = statistic.noise_shape
+        noisy = stage.mechanism.release(raw._values, shape)
+        stddev = stage.mechanism.noise_stddev * (np.ones(raw._values.size) if shape is None else shape)
+        values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
+        recording = _recording.get()
+        if recording is not None:
+            values, insecure = recording.pass_through(stage, raw._values, values), True
+        return ReleasedStatistics(stage.name, values, stddev, insecure, statistics._GATE)
+
+
+# -- record and replay, for tests and audits -------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedRelease:
+    """One release as the gate saw it: raw and noisy values beside the declared sensitivity and noise."""
+
+    stage: str
+    raw: NDArray[np.int64]
+    noisy: NDArray[np.float64]
+    sensitivity: float
+    noise_stddev: float
+
+
+@dataclass
+class Recording:
+    """The transcript of a fit, raw values included; given `replay`, it hands out the recorded noisy values.
+
+    Whatever is fitted under a recording is marked as not private. Use it through `dpem.testing`.
+    """
+
+    releases: list[RecordedRelease] = field(default_factory=list)
+    replay: Recording | None = None
+
+    def pass_through(
+        self, stage: PlannedStage, raw: NDArray[np.int64], noisy: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Note a release and return the noisy values that the fit goes on with."""
+        if self.replay is not None:
+            position = len(self.releases)
+            if position >= len(self.replay.releases) or self.replay.releases[position].stage != stage.name:
+                raise PlanViolationError(f"The replayed fit asked for another release, {stage.name!r}.")
+            noisy = self.replay.releases[position].noisy
+        stddev = stage.mechanism.noise_stddev
+        self.releases.append(RecordedRelease(stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stddev))
+        return noisy
+
+
+_recording: ContextVar[Recording | None] = ContextVar("dpem_recording", default=None)
+
+
+@contextmanager
+def recording(transcript: Recording) -> Iterator[Recording]:
+    """Write every release inside the block into `transcript`. Call it through `dpem.testing`."""
+    token = _recording.set(transcript)
+    try:
+        yield transcript
+    finally:
+        _recording.reset(token)

@@ -1,0 +1,90 @@
+"""Statistics before and after the release gate: two types that nothing but the gate connects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["RawStatistics", "ReleasedStatistics", "RowStatistic"]
+
+
+class RowStatistic(Protocol):
+    """An integer vector for every row, of bounded norm, summed over rows.
+
+    It may depend on released values and on the row itself, never on another row. Every implementation
+    checks its bound per row in integers, and takes its sensitivity from `dpem.privacy.sensitivity`.
+    """
+
+    @property
+    def size(self) -> int:
+        """Length of the vector."""
+        ...
+
+    @property
+    def noise_shape(self) -> NDArray[np.float64] | None:
+        """Noise of each entry relative to the mechanism's, where it is not 1 for all."""
+        ...
+
+    def sensitivity(self, adjacency: str) -> float:
+        """L2 sensitivity of the sum in grid units, each entry divided by its relative noise."""
+        ...
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the sum over a block of grid rows of shape (columns, rows)."""
+        ...
+
+
+class RawStatistics:
+    """An exact sum over private rows. It shows nothing; only the release gate may open it."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: NDArray[np.int64]) -> None:
+        self._values = values
+
+    def __repr__(self) -> str:
+        return f"RawStatistics(<{self._values.size} private integers>)"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Raw statistics are private: they cannot be saved or copied.")
+
+    def __array__(self, *args: object, **kwargs: object) -> NoReturn:
+        raise TypeError("Raw statistics are private: release them through the gate.")
+
+
+_GATE = object()  # known to the release gate; whoever else builds released statistics is stopped at run time
+
+
+@dataclass(frozen=True, eq=False)
+class ReleasedStatistics:
+    """A sum with its noise: free to look at, to keep and to compute with.
+
+    Attributes
+    ----------
+    stage : str
+        The stage of the plan that paid for it.
+    values : ndarray of float64
+        The noisy integers, in grid units.
+    noise_stddev : ndarray of float64
+        Standard deviation of the noise of each entry, in grid units.
+    insecure_noise : bool
+        Whether the noise came from a seed.
+    """
+
+    stage: str
+    values: NDArray[np.float64]
+    noise_stddev: NDArray[np.float64]
+    insecure_noise: bool
+    key: object
+
+    def __post_init__(self) -> None:
+        if self.key is not _GATE:
+            raise TypeError("Only the release gate makes released statistics.")
+
+    def with_more_noise(self, noise: NDArray[np.float64]) -> ReleasedStatistics:
+        """Return the same statistics with further noise: post-processing, to see what noise does."""
+        return replace(self, values=self.values + noise)

@@ -1,0 +1,42 @@
+"""Exact running sums of integers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["IntegerTotal"]
+
+_LOW_BITS = 20
+
+
+class IntegerTotal:
+    """An exact running sum of integer vectors, each below 2^53 in size.
+
+    Two 64-bit limbs: a single one could overflow after some millions of blocks, and the number of rows,
+    which may be private, must not cause an error.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._high = np.zeros(size, dtype=np.int64)
+        self._low = np.zeros(size, dtype=np.int64)
+
+    def add(self, block: NDArray[np.int64]) -> None:
+        """Add one block's sum."""
+        self._high += block >> _LOW_BITS
+        self._low += block & (2**_LOW_BITS - 1)
+
+    def merge(self, other: IntegerTotal) -> None:
+        """Add another total."""
+        self._high += other._high
+        self._low += other._low
+
+    def value(self) -> NDArray[np.int64]:
+        """Return the sum, clipped to what 64 bits hold (a contraction: no sensitivity grows)."""
+        total = self._high.astype(object) * 2**_LOW_BITS + self._low.astype(object)
+        limit = 2**62 - 1
+        return np.array([min(max(int(t), -limit), limit) for t in total], dtype=np.int64)

@@ -1,0 +1,183 @@
+"""Private k-means: a private frame, a noisy grid to start from, relative clipped Lloyd steps.
+
+Every stage is one Gaussian mechanism on integers; docs/kmeans.md tells what each buys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from dpem.em.frames import Frame, clip_radius, private_frame, private_second_moment
+from dpem.em.loop import run_em
+from dpem.em.plan import Plan, Stage
+from dpem.em.queries import (
+    LINEAR_BITS,
+    DistanceHistogram,
+    GridHistogram,
+    RelativeSums,
+    SecondMoments,
+    Sums,
+)
+from dpem.models.kmeans_start import centres_from_grid, grid_cells
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.em.estimator import PublicRandom
+    from dpem.em.plan import PrivacyUnit
+    from dpem.em.progress import Progress
+    from dpem.em.release import ReleaseGate
+    from dpem.em.statistics import ReleasedStatistics, RowStatistic
+
+__all__ = ["LloydModel", "fit_centres", "plan_kmeans"]
+
+DEFAULT_ITERATIONS = 5
+_MOST_AXES = 4
+_LOW_DIMENSION = 2  # up to here the grid covers all columns; above, the leading axes
+
+# Shares of mu^2, with and without a second moment to find axes.
+_LOW_SHARES = {"centre": 0.03, "scale": 0.03, "grid": 0.55, "radius": 0.04, "lloyd": 0.35}
+_HIGH_SHARES = {"centre": 0.04, "scale": 0.04, "axes": 0.10, "grid": 0.30, "radius": 0.04, "lloyd": 0.48}
+
+
+def plan_kmeans(
+    n_columns: int, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, iterations: int
+) -> Plan:
+    """Return the plan of a fit: a function of public arguments alone."""
+    shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
+    private_n = adjacency == "add_remove"
+    origin = np.zeros(n_columns)
+    histogram = DistanceHistogram(origin[None], np.ones(1))
+    queries: dict[str, RowStatistic] = {  # of the right kind: frames and centres do not change sensitivities
+        "centre": Sums(n_columns, counted=private_n),
+        "scale": histogram,
+        "axes": SecondMoments(origin, 1.0),
+        "grid": histogram,
+        "radius": histogram,
+        "lloyd": RelativeSums(origin[None], 1.0, _count_weight(n_columns, adjacency)),
+    }
+    stages = [
+        Stage(name, share, queries[name].sensitivity(adjacency), iterations if name == "lloyd" else 1)
+        for name, share in shares.items()
+    ]
+    return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+
+def _count_weight(n_columns: int, adjacency: str) -> float:
+    # Replace-one: counts of weight up to 1 are free beside sums, Eq. (S-4). Add/remove: they cost, and sums
+    # of many columns want more of the budget.
+    return 1.0 if adjacency == "replace_one" else float(n_columns**-0.25)
+
+
+@dataclass(frozen=True)
+class LloydModel:
+    """One Lloyd step on relative sums: C_k += clip(S_k / N_k, R).
+
+    The parameters are the centres, integers of shape (k, d) in grid units.
+    """
+
+    frame: Frame
+    radius: float
+    count_weight: float
+
+    def statistic(self, parameters: NDArray[np.float64]) -> RelativeSums:
+        """Return counts and relative sums about these centres."""
+        return RelativeSums(parameters, self.radius, self.count_weight)
+
+    def m_step(self, parameters: NDArray[np.float64], released: ReleasedStatistics) -> NDArray[np.float64]:
+        """Move each centre by its mean relative row; a count below its noise divides by twice the noise."""
+        statistic = self.statistic(parameters)
+        k, d = parameters.shape
+        counts = released.values[:k] / statistic.count_units
+        noise = float(released.noise_stddev[0]) / statistic.count_units
+        sums = released.values[k:].reshape(k, d) / statistic.unit
+        moves = sums / np.maximum(counts, 2 * noise)[:, None]
+        norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
+        moves *= self.radius / np.maximum(norms, 1.0)
+        return self.frame.clip(parameters + moves)
+
+
+def fit_centres(
+    gate: ReleaseGate,
+    n_columns: int,
+    n_rows: int | None,
+    n_clusters: int,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> tuple[NDArray[np.float64], LloydModel, NDArray[np.float64], ReleasedStatistics]:
+    """Run all stages; return the centres, the model of the last step, its start, and its release."""
+    iterations = gate.plan.stage("lloyd").repeats
+    low = n_columns <= _LOW_DIMENSION
+    progress.step("centre and scale")
+    frame = private_frame(gate, n_columns, n_rows, 0.998 if low else 0.95, ("centre", "scale"))
+    axes, half_widths = (
+        (np.eye(n_columns), np.ones(n_columns)) if low else _leading_axes(gate, frame, n_clusters, progress)
+    )
+    start = _start(gate, frame, axes, half_widths, n_clusters, random_state, progress)
+    weight = _count_weight(n_columns, gate.plan.adjacency)
+    lloyd = LloydModel(frame, frame.radius, weight)
+    done = 0
+    if len(axes) < n_columns and iterations > 1:  # one wide step lifts centres out of the leading axes
+        start, _, _ = run_em(gate, lloyd, start, "lloyd", 1, progress)
+        done = 1
+    progress.step("clipping radius")
+    multiplier = gate.plan.stage("lloyd").noise_multiplier
+    # Noise of one coordinate sum is about 2 / mu of the radius; a centre averages n / K rows.
+    noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / frame.n_rows
+    fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
+    radius = clip_radius(gate, "radius", start, frame, noise_per_radius, fallback)
+    lloyd = LloydModel(frame, radius, weight)
+    centres, before, released = run_em(gate, lloyd, start, "lloyd", iterations - done, progress)
+    return centres, lloyd, before, released
+
+
+def _leading_axes(
+    gate: ReleaseGate, frame: Frame, n_clusters: int, progress: Progress
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the axes along which clusters can be told from noise, and how far the rows reach along each."""
+    progress.step("leading axes")
+    moment, noise = private_second_moment(gate, "axes", frame)
+    d = len(moment)
+    with threadpool_limits(1):
+        values, vectors = np.linalg.eigh(moment)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): what clears it is real.
+    clear = int((values > 2 * noise * np.sqrt(d)).sum())
+    p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
+    multiplier = gate.plan.stage("grid").noise_multiplier
+    while p > 2 and (_DENSITY_HIGH * frame.n_rows / multiplier) ** (2 / (2 + p)) < 6:
+        p -= 1
+    spread = np.sqrt(np.maximum(values[:p], noise) / frame.n_rows)
+    return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
+
+
+_DENSITY_LOW, _DENSITY_HIGH = 0.15, 0.3
+
+
+def _start(
+    gate: ReleaseGate,
+    frame: Frame,
+    axes: NDArray[np.float64],
+    half_widths: NDArray[np.float64],
+    n_clusters: int,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """Buy a noisy grid of counts along the axes and return starting centres on the grid of rows."""
+    progress.step("noisy grid")
+    p, d = axes.shape
+    density = _DENSITY_LOW if p == d else _DENSITY_HIGH
+    multiplier = gate.plan.stage("grid").noise_multiplier
+    cells = grid_cells(frame.n_rows, multiplier, p, n_clusters, density)
+    integer_axes = np.rint(axes * 2.0**LINEAR_BITS)
+    query = GridHistogram(frame.centre, integer_axes, half_widths * frame.radius, cells)
+    released = gate.release("grid", query)
+    progress.step("start from the grid")
+    centres = centres_from_grid(
+        released.values, float(released.noise_stddev[0]), half_widths, n_clusters, random_state
+    )
+    return frame.clip(frame.centre + frame.radius * (centres @ axes))

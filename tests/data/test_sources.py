@@ -1,0 +1,82 @@
+"""Sources: the same numbers from every kind of table, and errors that show no value."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import scipy.sparse
+
+from dpem.data import RowSource
+from dpem.errors import InvalidArgumentError
+
+DATA = {"age": [31, 47, 5], "dose": [0.5, None, 2.0], "smoker": [True, False, True]}
+FRAMES = {
+    "pandas": pd.DataFrame(DATA),
+    "pandas nullable": pd.DataFrame(DATA).convert_dtypes(),
+    "pandas arrow": pd.DataFrame(DATA).convert_dtypes(dtype_backend="pyarrow"),
+    "polars": pl.DataFrame(DATA),
+    "pyarrow": pa.table(DATA),
+}
+EXPECTED = np.array([[31, 47, 5], [0.5, np.nan, 2.0], [1, 0, 1]])
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+def test_every_frame_gives_the_same_blocks(kind):
+    """Column names are kept, integers and booleans are numbers, nulls are NaN."""
+    source = RowSource(FRAMES[kind])
+    assert source.names == ("age", "dose", "smoker")
+    assert (source.n_rows, source.n_columns) == (3, 3)
+    np.testing.assert_array_equal(source.block(0), EXPECTED)
+    np.testing.assert_array_equal(RowSource(FRAMES[kind], ["dose", "age"]).block(0), EXPECTED[[1, 0]])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool", "float16", ">f8"])
+def test_numeric_dtypes_are_widened(dtype):
+    """Narrow types widen exactly; byte order does not matter."""
+    array = np.array([[0, 1], [1, 0], [1, 1]]).astype(dtype)
+    np.testing.assert_array_equal(RowSource(array).block(0), array.T.astype(float))
+    np.testing.assert_array_equal(RowSource(np.asfortranarray(array)).block(0), array.T.astype(float))
+
+
+@pytest.mark.parametrize("block_rows", [1, 2, 3, 7, None])
+def test_blocks_cover_all_rows_once(block_rows):
+    """Any block size yields all rows in order."""
+    array = np.arange(14.0).reshape(7, 2)
+    np.testing.assert_array_equal(np.concatenate(list(RowSource(array).blocks(block_rows)), axis=1), array.T)
+
+
+def test_blocks_have_constant_size():
+    """A block's size follows from the number of columns alone, not from that of rows."""
+    assert RowSource(np.zeros((10, 4))).block_rows == RowSource(np.zeros((10_000, 4))).block_rows
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (np.zeros(3), "Expected 2D array, got 1D array"),
+        (np.zeros((2, 2, 2)), "got 3D array"),
+        (np.zeros((3, 0)), "at least one column"),
+        (np.array([["secret", "x"]]), "numeric array"),
+        (np.array([[object(), 1]]), "numeric array"),
+        (np.array([[1j]]), "Complex data not supported"),
+        (pd.DataFrame({"name": ["secret"]}), "numeric column.*'name'"),
+        (pl.DataFrame({"name": ["secret"]}), "numeric column.*'name'"),
+        (pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}), "numeric column.*'day'"),
+    ],
+)
+def test_bad_shapes_and_types(data, message):
+    """Public problems raise; the message never shows a cell."""
+    with pytest.raises(InvalidArgumentError, match=message) as caught:
+        RowSource(data)
+    assert "secret" not in str(caught.value)
+
+
+def test_sparse_is_refused_with_a_reason():
+    with pytest.raises(TypeError, match="zeros are values"):
+        RowSource(scipy.sparse.eye(3).tocsr())
+
+
+def test_missing_columns_are_named():
+    with pytest.raises(InvalidArgumentError, match="without 'height'"):
+        RowSource(FRAMES["pandas"], ["age", "height"])

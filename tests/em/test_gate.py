@@ -1,0 +1,206 @@
+"""Plan and gate: charge first, read second, noise third, and nothing beyond the plan."""
+
+import copy
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpem import Ledger
+from dpem.data import Domain, RowSource
+from dpem.em.plan import Plan, Stage
+from dpem.em.queries import DistanceHistogram, Sums
+from dpem.em.release import PlanViolationError, ReleaseGate
+from dpem.em.statistics import RawStatistics, ReleasedStatistics
+from dpem.engines import LocalEngine
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError
+from dpem.privacy import PrivacyUnit
+from dpem.privacy.accountants import GdpAccountant
+
+X = np.random.default_rng(3).normal(size=(500, 2))
+SUMS = Sums(2, counted=False)
+
+
+def make_plan(**changes):
+    arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one"} | changes
+    stages = [
+        Stage("sum", 0.3, SUMS.sensitivity(arguments["adjacency"]), repeats=2),
+        Stage("histogram", 0.7, 2.0),
+    ]
+    return Plan.build(stages, **arguments)
+
+
+def make_gate(plan=None, source=None, ledger=None):
+    domain = Domain.from_arguments(2, data_norm=4.0)
+    return ReleaseGate(
+        plan or make_plan(), source or RowSource(X), domain, LocalEngine(), ledger=ledger, purpose="test"
+    )
+
+
+class WatchedSource(RowSource):
+    """Notes when rows are read, and what the ledger held then."""
+
+    def __init__(self, data, ledger):
+        super().__init__(data)
+        self.ledger, self.charges_when_read = ledger, []
+
+    def block(self, start, block_rows=None):
+        self.charges_when_read.append(len(self.ledger.history()))
+        return super().block(start, block_rows)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-6)
+
+
+# -- the plan --------------------------------------------------------------------------------------------
+
+
+def test_plan_meets_its_budget_and_serialises():
+    """The composed event costs epsilon to 1e-9 and no more; shares are of mu^2."""
+    plan = make_plan()
+    total = GdpAccountant().epsilon(plan.event, 1e-6)
+    assert 1 - 1e-9 <= total <= 1
+    sums, histogram = plan.stages
+    assert 2 / sums.noise_multiplier**2 / (1 / histogram.noise_multiplier**2) == pytest.approx(3 / 7)
+    assert Plan.from_dict(plan.to_dict()) == plan
+    assert "histogram" in str(plan)
+
+
+def test_persons_multiply_sensitivities():
+    """With m rows per person every sensitivity, and the noise with it, is m times as large."""
+    one, three = make_plan(), make_plan(unit=PrivacyUnit(3))
+    for a, b in zip(one.stages, three.stages, strict=True):
+        assert b.sensitivity == 3 * a.sensitivity
+        assert b.mechanism.noise_stddev == pytest.approx(3 * a.mechanism.noise_stddev, rel=1e-12)
+
+
+def test_impossible_plans_are_refused():
+    """Empty plans and noise that cannot be drawn raise before anything is charged."""
+    with pytest.raises(InvalidArgumentError, match="at least one stage"):
+        Plan.build([], epsilon=1.0, delta=1e-6)
+    with pytest.raises(InvalidArgumentError, match="noise_stddev"):
+        Plan.build([Stage("huge", 1.0, 2.0**54)], epsilon=0.1, delta=1e-6)
+    with pytest.raises(InvalidArgumentError, match="a stage of the plan"):
+        make_plan().stage("other")
+
+
+# -- the gate --------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_charged_before_the_first_row_is_read(ledger):
+    """Every read finds the whole plan already charged."""
+    source = WatchedSource(X, ledger)
+    gate = make_gate(source=source, ledger=ledger)
+    assert source.charges_when_read == []
+    gate.release("sum", SUMS)
+    assert set(source.charges_when_read) == {1}
+    assert ledger.history()[0].event == gate.plan.event
+    assert ledger.remaining().epsilon < 1e-3
+
+
+def test_a_refused_plan_reads_nothing(ledger):
+    """Too little budget: no gate, no row read, nothing charged."""
+    ledger.spend(make_plan(epsilon=0.5).event, purpose="before")
+    source = WatchedSource(X, ledger)
+    with pytest.raises(InsufficientBudgetError):
+        make_gate(source=source, ledger=ledger)
+    assert source.charges_when_read == []
+    assert len(ledger.history()) == 1
+
+
+def test_terms_of_the_ledger_are_enforced(ledger):
+    """Another relation or unit is refused at the gate."""
+    with pytest.raises(InvalidArgumentError, match="adjacency"):
+        make_gate(make_plan(adjacency="add_remove"), ledger=ledger)
+    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+        make_gate(make_plan(unit=PrivacyUnit(2)), ledger=ledger)
+
+
+def test_a_stage_is_used_as_often_as_planned_and_no_more():
+    gate = make_gate()
+    gate.release("sum", SUMS)
+    gate.release("sum", SUMS)
+    with pytest.raises(PlanViolationError, match="used up"):
+        gate.release("sum", SUMS)
+
+
+def test_a_larger_sensitivity_than_planned_is_refused():
+    """A statistic cannot be released under a stage that was planned for a smaller one."""
+    with pytest.raises(PlanViolationError, match="smaller sensitivity"):
+        make_gate().release("histogram", SUMS)
+
+
+def test_release_is_the_sum_plus_noise_of_the_stated_size():
+    """Over many gates the error has mean zero and the stated deviation, to one part in ten."""
+    domain = Domain.from_arguments(2, data_norm=4.0)
+    truth = domain.to_grid(X.T).sum(axis=1)
+    errors = []
+    for _ in range(200):
+        released = make_gate().release("sum", SUMS)
+        errors.append((released.values - truth) / released.noise_stddev)
+    # 400 standard normal errors: mean and spread leave these bounds once in 10^9 runs.
+    assert abs(np.mean(errors)) < 6.2 / np.sqrt(400)
+    assert 0.75 < np.std(errors) < 1.25
+
+
+def test_histogram_through_the_gate():
+    """Counts come out near the truth at a large epsilon."""
+    gate = make_gate(make_plan(epsilon=1e3))
+    released = gate.release(
+        "histogram", DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0, 4.0]) * 2.0**22)
+    )
+    radius = np.linalg.norm(X, axis=1)
+    truth = [(radius <= 1).sum(), ((radius > 1) & (radius <= 2)).sum(), (radius > 2).sum()]
+    assert released.values == pytest.approx(truth, abs=3)
+
+
+# -- the two types -----------------------------------------------------------------------------------------
+
+
+def test_raw_statistics_show_and_give_nothing():
+    """No text, no array, no copy and no pickle of a raw sum."""
+    raw = RawStatistics(np.array([123456]))
+    assert "123456" not in repr(raw) + str(raw)
+    for leak in (np.asarray, pickle.dumps, copy.deepcopy):
+        with pytest.raises(TypeError, match="private"):
+            leak(raw)
+
+
+def test_released_statistics_cannot_be_forged():
+    """Only the gate has the key."""
+    with pytest.raises(TypeError, match="Only the release gate"):
+        ReleasedStatistics("sum", np.zeros(2), np.ones(2), False, object())
+
+
+def test_types_keep_raw_statistics_out_of_an_m_step(tmp_path):
+    """The type checker rejects handing a raw sum to an M-step, and accepts a released one."""
+    program = """
+from dpem.em.statistics import RawStatistics, ReleasedStatistics
+from dpem.models.kmeans_fit import LloydModel
+
+def step(model: LloydModel, raw: RawStatistics, released: ReleasedStatistics) -> None:
+    model.m_step(ARRAY, {argument})
+"""
+    program = program.replace("ARRAY", "__import__('numpy').zeros((1, 1))")
+    verdicts = {}
+    for argument in ("raw", "released"):
+        file = tmp_path / f"{argument}.py"
+        file.write_text(program.replace("{argument}", argument))
+        command = [
+            sys.executable,
+            "-m",
+            "mypy",
+            "--no-error-summary",
+            "--config-file=",
+            "--follow-imports=silent",
+        ]
+        command += ["--ignore-missing-imports", "--cache-dir", str(tmp_path / "cache"), str(file)]
+        run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2] / "src")
+        verdicts[argument] = run.stdout
+    assert "RawStatistics" in verdicts["raw"]
+    assert verdicts["released"] == ""

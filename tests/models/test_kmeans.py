@@ -1,0 +1,406 @@
+"""Private k-means: exactness, sensitivity by replay, both relations, files, and scikit-learn's checks."""
+
+import math
+import signal
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans as PlainKMeans
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import dpem
+from dpem import KMeans, Ledger, Schema
+from dpem.em.persistence import ModelFileError
+from dpem.engines import LocalEngine
+from dpem.errors import (
+    DeltaWarning,
+    InsufficientBudgetError,
+    InvalidArgumentError,
+    WeakSignalWarning,
+)
+from dpem.testing import insecure_noise, record, replay
+
+RELATIONS = ["replace_one", "add_remove"]
+
+
+def blobs(n=3000, d=2, k=3, seed=0, spread=0.05):
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(-1, 1, (k, d)) / math.sqrt(d)
+    return centres[rng.integers(k, size=n)] + rng.normal(0, spread, (n, d)), centres
+
+
+def seeded_fit(X, seed=5, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with insecure_noise(seed):
+            settings = {"n_clusters": 3, "epsilon": 1.0, "data_norm": 1.0, "random_state": 0} | arguments
+            return KMeans(**settings).fit(X)
+
+
+# -- it clusters ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("d", [1, 2, 3, 10])
+def test_separated_clusters_are_found(d, adjacency):
+    """At a comfortable budget the cost is within a tenth of the plain fit, on secure noise."""
+    X, _ = blobs(n=20_000, d=d)
+    model = KMeans(3, epsilon=2.0, data_norm=1.5, adjacency=adjacency, random_state=0).fit(X)
+    plain = PlainKMeans(3, n_init=5, random_state=0).fit(X)
+    assert -model.score(X) < 1.1 * plain.inertia_
+    assert model.cluster_centers_.shape == (3, d)
+    assert (model.standard_errors_ > 0).all()
+    assert (model.standard_errors_ < 0.1).all()
+
+
+def test_units_are_the_users():
+    """Shifting and scaling data and bounds alike moves the centres alike."""
+    X, _ = blobs()
+    base = seeded_fit(X, data_norm=None, bounds=(-2, 2))
+    moved = seeded_fit(X * 64 + 1024, data_norm=None, bounds=(-128 + 1024, 128 + 1024))
+    np.testing.assert_allclose(moved.cluster_centers_, base.cluster_centers_ * 64 + 1024, rtol=1e-5)
+    np.testing.assert_allclose(moved.standard_errors_, base.standard_errors_ * 64, rtol=1e-2)
+
+
+def test_standard_errors_are_those_of_the_last_step():
+    """Redrawing noise reproduces the stated spread of a centre when only the last noise changes."""
+    X, _ = blobs(n=5000)
+    stated = seeded_fit(X, epsilon=0.5).standard_errors_
+    assert stated.shape == (3, 2)
+    louder = seeded_fit(X, epsilon=0.1).standard_errors_
+    assert louder.mean() > 2 * stated.mean()
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 40])
+def test_exactly_k_centres_always(n, adjacency):
+    """Few rows, or none where their number is private, never raise: there are k finite centres."""
+    if n == 0 and adjacency == "replace_one":
+        return  # public, and refused: see below
+    X = blobs(n=40)[0][:n]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = KMeans(7, epsilon=0.1, data_norm=1.0, adjacency=adjacency).fit(X)
+    assert model.cluster_centers_.shape == (7, 2)
+    assert np.isfinite(model.cluster_centers_).all()
+    assert (np.linalg.norm(model.cluster_centers_, axis=1) <= 1 + 1e-9).all()
+
+
+def test_many_columns_degrade_gracefully():
+    """500 columns: finite centres, no error."""
+    X = np.random.default_rng(0).normal(0, 0.02, (300, 500))
+    model = KMeans(4, epsilon=5.0, data_norm=1.0).fit(X)
+    assert np.isfinite(model.cluster_centers_).all()
+
+
+# -- bits ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("d", [2, 5])
+def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency, monkeypatch):
+    """Sums are exact, so nothing about how they are made can show in a released model."""
+    X, _ = blobs(n=2500, d=d)
+    base = seeded_fit(X, adjacency=adjacency, n_jobs=1)
+    shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], adjacency=adjacency, n_jobs=2)
+    np.testing.assert_array_equal(shuffled.cluster_centers_, base.cluster_centers_)
+    for block_rows in (1, 17, 2499, 2500):
+        with monkeypatch.context() as patch:
+            patch.setattr("dpem.em.estimator.LocalEngine", lambda n, b=block_rows: LocalEngine(2, b))
+            blocked = seeded_fit(X[: 400 if block_rows == 1 else None], adjacency=adjacency)
+        expected = seeded_fit(X[:400], adjacency=adjacency) if block_rows == 1 else base
+        np.testing.assert_array_equal(blocked.cluster_centers_, expected.cluster_centers_)
+        np.testing.assert_array_equal(blocked.standard_errors_, expected.standard_errors_)
+
+
+def test_every_frame_gives_the_same_model():
+    """NumPy, pandas and polars: one model, and names are kept."""
+    X, _ = blobs(n=1000)
+    base = seeded_fit(X)
+    for frame in (pd.DataFrame(X, columns=["a", "b"]), pl.DataFrame(X, schema=["a", "b"])):
+        model = seeded_fit(frame)
+        np.testing.assert_array_equal(model.cluster_centers_, base.cluster_centers_)
+        assert list(model.feature_names_in_) == ["a", "b"]
+        assert list(model.predict(frame)) == list(base.predict(X))
+    float32 = seeded_fit(X.astype(np.float32))
+    np.testing.assert_array_equal(
+        float32.cluster_centers_, seeded_fit(X.astype(np.float32).astype(float)).cluster_centers_
+    )
+
+
+# -- sensitivity of every stage, by replay -------------------------------------------------------------
+
+
+def worst_ratio(X, neighbour, **arguments):
+    """Replay a recorded fit on a neighbour; return the largest raw difference over its sensitivity."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settings = {"n_clusters": 3, "epsilon": 1.0, "data_norm": 1.0, "random_state": 0} | arguments
+        with record() as first:
+            model = KMeans(**settings).fit(X)
+        with replay(first) as second:
+            again = KMeans(**settings).fit(neighbour)
+    np.testing.assert_array_equal(model.cluster_centers_, again.cluster_centers_)
+    assert [r.stage for r in first.releases] == [r.stage for r in second.releases]
+    ratios = []
+    for a, b in zip(first.releases, second.releases, strict=True):
+        difference = (a.raw - b.raw).astype(float)
+        if a.stage == "axes":  # upper triangle: the Frobenius norm counts off-diagonals twice
+            d = X.shape[1]
+            i, j = np.triu_indices(d)
+            difference *= np.where(i == j, 1.0, math.sqrt(2))
+        ratios.append(np.linalg.norm(difference) / a.sensitivity)
+    return max(ratios)
+
+
+CANARIES = [[1, 0], [-1, 0], [0, 0], [9e9, -9e9], [np.nan, 0], [np.inf, 0], [0.5, 0.5], [-0.3, 0.4]]
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("d", [2, 4])
+def test_neighbours_move_every_stage_within_its_sensitivity(d, adjacency):
+    """One row replaced, added or removed, by whatever value: each stage moves by at most what it says."""
+    X, _ = blobs(n=300, d=d)
+    largest = 0.0
+    for canary in CANARIES:
+        row = np.concatenate([canary, np.zeros(d - 2)])[None]
+        if adjacency == "replace_one":
+            neighbours = [np.concatenate([row, X[1:]]), np.concatenate([X[:-1], row])]
+        else:
+            neighbours = [np.concatenate([X, row]), X[1:]]
+        for neighbour in neighbours:
+            largest = max(largest, worst_ratio(X, neighbour, adjacency=adjacency))
+    assert 0.5 < largest <= 1 + 1e-12
+
+
+def test_persons_rows_are_covered_together():
+    """Three rows of one person change: each stage moves by at most the sensitivity for three rows."""
+    X, _ = blobs(n=300)
+    neighbour = X.copy()
+    neighbour[[0, 100, 200]] = [[1, 0], [-1, 0], [0, 1]]
+    assert 0.1 < worst_ratio(X, neighbour, rows_per_person=3) <= 1
+    assert worst_ratio(X, neighbour, rows_per_person=1) > 1  # the check can fail
+
+
+# -- the ledger and the statement ----------------------------------------------------------------------
+
+
+def test_ledger_statement_and_plan(tmp_path):
+    """A fit is charged once, in full; the statement repeats the plan; a second fit is refused."""
+    X, _ = blobs()
+    path = tmp_path / "l"
+    ledger = Ledger.create(path, name="x", cap_epsilon=1.0, cap_delta=1e-5)
+    model = KMeans(3, epsilon=1.0, bounds=(-1, 1), ledger=path).fit(X)
+    charge = ledger.history()[0]
+    assert charge.event == model.plan_.event == model.privacy_.event
+    assert charge.purpose == "dpem.KMeans.fit"
+    assert model.privacy_.epsilon == 1.0
+    assert model.privacy_.is_private
+    assert "-1 to 1" in str(model.privacy_)
+    with pytest.raises(InsufficientBudgetError):
+        KMeans(3, epsilon=1.0, bounds=(-1, 1), ledger=ledger).fit(X)
+    assert len(ledger.history()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n_clusters": 0},
+        {"n_clusters": 2.5},
+        {"epsilon": -1},
+        {"epsilon": math.nan},
+        {"epsilon": "1"},
+        {"delta": 0},
+        {"delta": 1},
+        {"adjacency": "swap"},
+        {"rows_per_person": 0},
+        {"max_iter": 0},
+        {"n_jobs": 0},
+        {"random_state": "x"},
+        {"data_norm": None},
+        {"bounds": (0, 1)},
+    ],
+)
+def test_bad_arguments_spend_nothing(tmp_path, arguments):
+    """The house error names the argument, and the ledger stays untouched."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-5)
+    good = {"n_clusters": 3, "epsilon": 1.0, "data_norm": 1.0, "ledger": ledger}
+    with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
+        KMeans(**(good | arguments)).fit(blobs()[0])
+    assert ledger.history() == []
+
+
+def test_interrupt_leaves_the_ledger_charged_and_says_so(tmp_path):
+    """Ctrl-C in the middle of a fit: the charge stays, and the traceback says that it does."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
+    program = f"""
+import numpy as np, dpem
+X = np.random.default_rng(0).normal(size=(3_000_000, 4))
+print("ready", flush=True)
+dpem.KMeans(5, epsilon=1.0, data_norm=9.0, ledger={str(ledger.path)!r}, max_iter=500, verbose=1).fit(X)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    assert "centre and scale" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=120)
+    assert "KeyboardInterrupt" in errors
+    assert "stays charged" in errors
+    assert len(ledger.history()) == 1
+
+
+def test_warnings_from_public_numbers():
+    """Too little signal names what would help; a careless delta is pointed out; add/remove stays silent."""
+    X, _ = blobs(n=200)
+    with pytest.warns(WeakSignalWarning, match=r"epsilon of at least .* or at most \d+ cluster"):
+        KMeans(8, epsilon=0.5, data_norm=1.0).fit(X)
+    with pytest.warns(DeltaWarning, match="number of rows \\(200\\)"):
+        KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0).fit(X)
+    KMeans(8, epsilon=0.5, delta=0.01, data_norm=1.0, adjacency="add_remove").fit(X)
+
+
+def test_the_number_of_rows_stays_private():
+    """Under add/remove no attribute, plan, statement or file holds N."""
+    X, _ = blobs(n=3217)
+    model = KMeans(3, epsilon=1.0, data_norm=1.0, adjacency="add_remove").fit(X)
+    text = f"{model.plan_} {model.plan_.to_dict()} {model.privacy_} {model.privacy_.to_json()} {vars(model)}"
+    assert "3217" not in text
+
+
+# -- epsilon = inf -------------------------------------------------------------------------------------
+
+
+def test_infinite_epsilon_is_plain_and_says_so(tmp_path):
+    """The plain fit is scikit-learn's, marked as not private, and never with a ledger."""
+    X, _ = blobs()
+    model = KMeans(3, epsilon=math.inf, data_norm=1.0, random_state=0).fit(X)
+    plain = PlainKMeans(3, n_init=10, random_state=0).fit(X)
+    assert -model.score(X) == pytest.approx(plain.inertia_, rel=1e-6)
+    assert not model.privacy_.is_private
+    assert str(model.privacy_).startswith("NOT PRIVATE")
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
+    with pytest.raises(InvalidArgumentError, match="finite epsilon with a ledger"):
+        KMeans(3, epsilon=math.inf, data_norm=1.0, ledger=ledger).fit(X)
+    model.save(tmp_path / "m")
+    assert dpem.load(tmp_path / "m").privacy_ == model.privacy_
+
+
+# -- files ---------------------------------------------------------------------------------------------
+
+
+def test_save_and_load(tmp_path):
+    """Everything that was released comes back; predictions agree; no rows, no pickle, no leftovers."""
+    frame = pd.DataFrame(blobs()[0], columns=["x", "y"])
+    schema = Schema({name: {"kind": "continuous", "bounds": [-1, 1]} for name in frame})
+    model = KMeans(3, epsilon=1.0, schema=schema).fit(frame)
+    model.save(tmp_path / "model.dpem")
+    again = dpem.load(tmp_path / "model.dpem")
+    np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
+    np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
+    assert again.privacy_ == model.privacy_
+    assert again.plan_ == model.plan_
+    assert again.schema == schema
+    assert again.n_iter_ == model.n_iter_
+    assert [file.name for file in tmp_path.iterdir()] == ["model.dpem"]
+
+
+def test_damaged_files_are_refused(tmp_path):
+    """Missing, foreign, truncated and forged files get an error; a forged claim is checked again."""
+    path = tmp_path / "m"
+    KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0]).save(path)
+    content = path.read_bytes()
+    for name, data in {"text": b"hello", "cut": content[: len(content) // 2], "empty": b""}.items():
+        (tmp_path / name).write_bytes(data)
+        with pytest.raises(ModelFileError, match="Expected a model saved by dpem"):
+            dpem.load(tmp_path / name)
+    with pytest.raises(ModelFileError, match="does not exist"):
+        dpem.load(tmp_path / "missing")
+    with np.load(path) as file:
+        arrays = dict(file)
+    metadata = bytes(arrays["metadata"])
+    for before, after, error in (
+        (b'"epsilon": 1.0', b'"epsilon": 0.1', InvalidArgumentError),
+        (b'"model": "KMeans"', b'"model": "Other"', ModelFileError),
+        (b'"format": 1,', b'"format": 9,', ModelFileError),
+        (b'"n_features_in"', b'"n_features"', ModelFileError),
+    ):
+        assert before in metadata
+        arrays["metadata"] = np.frombuffer(metadata.replace(before, after), np.uint8)
+        np.savez(tmp_path / "forged.npz", **arrays)
+        with pytest.raises(error):
+            dpem.load(tmp_path / "forged.npz")
+
+
+def test_saving_into_a_missing_folder_is_an_error(tmp_path):
+    model = KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0])
+    with pytest.raises(ModelFileError, match="folder that can be written"):
+        model.save(tmp_path / "no" / "m")
+
+
+# -- predict -------------------------------------------------------------------------------------------
+
+
+def test_predict_transform_score():
+    """They are scikit-learn's for the same centres, and bad rows raise there."""
+    X, _ = blobs()
+    model = KMeans(3, epsilon=1.0, data_norm=1.0).fit(X)
+    plain = PlainKMeans(3, n_init=1, init=model.cluster_centers_, max_iter=1).fit(X)
+    plain.cluster_centers_ = model.cluster_centers_
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    np.testing.assert_allclose(model.transform(X), plain.transform(X))
+    assert model.score(X) == pytest.approx(plain.score(X))
+    with pytest.raises(InvalidArgumentError, match="NaN or infinity"):
+        model.predict([[np.nan, 0.0]])
+    with pytest.raises(InvalidArgumentError, match="3 features, but KMeans is expecting 2"):
+        model.predict(np.zeros((2, 3)))
+    assert not hasattr(model, "labels_")
+    assert not hasattr(model, "inertia_")
+    assert not hasattr(model, "fit_predict")
+
+
+def test_sample_weight_is_refused_with_a_reason():
+    with pytest.raises(InvalidArgumentError, match="how far one row can move the result"):
+        KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0], sample_weight=np.ones(3000))
+
+
+def test_html_shows_the_statement():
+    """The notebook view ends with the guarantee."""
+    model = KMeans(2, epsilon=1.0, data_norm=1.0)
+    assert "Privacy." not in model._repr_html_()
+    assert "differentially private" in model.fit(blobs()[0])._repr_html_()
+
+
+def test_verbose_tells_public_facts(capfd):
+    """Progress names the steps, on standard error."""
+    KMeans(2, epsilon=1.0, data_norm=1.0, verbose=1).fit(blobs()[0])
+    assert "[KMeans] lloyd 5 of 5" in capfd.readouterr().err
+
+
+def test_clone_keeps_arguments():
+    model = KMeans(2, epsilon=1.0, data_norm=1.0, adjacency="add_remove")
+    assert clone(model).get_params() == model.get_params()
+
+
+# -- scikit-learn's own checks ---------------------------------------------------------------------------
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "cells are never parsed by looking at them: object arrays are refused by type",
+    "check_estimators_dtypes": "",
+}
+
+
+@parametrize_with_checks(
+    [KMeans(2, epsilon=10.0, data_norm=100.0)], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+)
+@pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
+def test_scikit_learn_checks(estimator, check):
+    """Every check passes, or fails for a stated reason of privacy."""
+    check(estimator)

@@ -1,0 +1,100 @@
+"""Every shared row statistic: additive over rows, and no pair of rows moves it further than it says."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpem.data.domain import GRID, onto_grid
+from dpem.em.queries import DistanceHistogram, GridHistogram, RelativeSums, SecondMoments, Sums
+
+RELATIONS = ["add_remove", "replace_one"]
+
+
+def queries(d, seed):
+    """One query of each kind, with frames and centres as a fit might release them."""
+    rng = np.random.default_rng(seed)
+    centres = onto_grid(rng.normal(size=(4, d)) * GRID * rng.choice([0.05, 0.5, 2.0]))
+    radius = float(GRID * rng.choice([1e-5, 0.01, 0.3, 1.0, 2.0]))
+    axes = np.linalg.qr(rng.normal(size=(d, d)))[0][: min(d, 3)]
+    return {
+        "sums": Sums(d, counted=False),
+        "counted sums": Sums(d, counted=True),
+        "distances": DistanceHistogram(centres, radius * 2.0 ** np.arange(-9.0, 1.0)),
+        "second moments": SecondMoments(centres[0], radius),
+        "grid": GridHistogram(centres[0], np.rint(axes * 2**20), np.full(len(axes), radius), 5),
+        "relative sums": RelativeSums(centres, radius, 1.0),
+        "light counts": RelativeSums(centres, radius, float(d**-0.25)),
+    }
+
+
+def extreme_rows(d, rng, n):
+    """Rows where bounds are reached: the sphere, its poles, near centres, zero, and their opposites."""
+    sphere = rng.normal(size=(n, d))
+    sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+    poles = np.concatenate([np.eye(d), -np.eye(d)])
+    rows = np.concatenate(
+        [sphere, -sphere, poles, 1e-6 * sphere, np.zeros((1, d)), rng.uniform(size=(n, 1)) * sphere]
+    )
+    return onto_grid(rows * GRID).T
+
+
+def row_vectors(query, rows):
+    """Every row's own contribution."""
+    return np.stack([query.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
+
+
+@pytest.mark.parametrize("name", queries(2, 0))
+@given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6), cut=st.integers(0, 60))
+@settings(max_examples=25, deadline=None)
+def test_sums_are_exact_and_rows_independent(name, d, seed, cut):
+    """A block's sum is the sum of its rows' own vectors, bit for bit, however it is cut or ordered."""
+    rng = np.random.default_rng(seed)
+    query, rows = queries(d, seed)[name], extreme_rows(d, rng, 12)
+    each = row_vectors(query, rows)
+    assert each.shape == (rows.shape[1], query.size)
+    assert np.array_equal(query.sum_block(rows), each.sum(axis=0))
+    assert np.array_equal(query.sum_block(rows[:, ::-1]), each.sum(axis=0))
+    cut = min(cut, rows.shape[1] - 1)
+    without = np.delete(rows, cut, axis=1)
+    assert np.array_equal(query.sum_block(without), each.sum(axis=0) - each[cut])
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", queries(2, 0))
+@given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6))
+@settings(max_examples=25, deadline=None)
+def test_no_pair_of_rows_moves_the_sum_too_far(name, relation, d, seed):
+    """All rows (add/remove) and all pairs (replace-one) of extreme rows stay within the sensitivity."""
+    query = queries(d, seed)[name]
+    if name == "sums" and relation == "add_remove":
+        return  # there the count is released beside the sum
+    vectors = row_vectors(query, extreme_rows(d, np.random.default_rng(seed), 12)).astype(float)
+    if query.noise_shape is not None:
+        vectors /= query.noise_shape
+    bound = query.sensitivity(relation)
+    moves = (
+        vectors if relation == "add_remove" else (vectors[:, None] - vectors[None]).reshape(-1, query.size)
+    )
+    assert np.sqrt((moves**2).sum(axis=1)).max() <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("name", queries(2, 0))
+def test_sensitivities_are_reached(name, relation):
+    """Over many frames the worst pair comes within a hundredth of the bound: noise is not wasted."""
+    if name == "sums" and relation == "add_remove":
+        return
+    reached = 0.0
+    for seed in range(30):
+        query = queries(3, seed)[name]
+        vectors = row_vectors(query, extreme_rows(3, np.random.default_rng(seed), 12)).astype(float)
+        if query.noise_shape is not None:
+            vectors /= query.noise_shape
+        moves = (
+            vectors
+            if relation == "add_remove"
+            else (vectors[:, None] - vectors[None]).reshape(-1, query.size)
+        )
+        reached = max(reached, np.sqrt((moves**2).sum(axis=1)).max() / query.sensitivity(relation))
+    assert reached > 0.99
