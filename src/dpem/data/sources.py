@@ -54,7 +54,8 @@ class RowSource:
         self.n_rows = len(self._columns[0]) if self.n_columns else 0
         if self.n_columns == 0:
             raise InvalidArgumentError(
-                "Expected at least one column, found 0 feature(s) with a minimum of 1 required."
+                f"Expected at least one column: Found array with 0 feature(s) (shape=({self.n_rows}, 0)) "
+                f"while a minimum of 1 is required."
             )
 
     @property

@@ -160,10 +160,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             plan.event,
             adjacency=plan.adjacency,
             unit=plan.unit,
-            bounds=domain.describe(getattr(self, "feature_names_in_", None)),
+            bounds=domain.describe(self._column_names()),
             bounds_source=domain.source,
             insecure_noise=gate.insecure_noise,
         )
+
+    def _column_names(self) -> Sequence[str] | None:
+        if self.schema is not None:
+            return self.schema.names
+        return getattr(self, "feature_names_in_", None)
 
     def _state_not_private(self) -> None:
         self.plan_ = None

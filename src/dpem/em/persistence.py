@@ -56,7 +56,7 @@ def write_model(
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read what `write_model` wrote; nothing in the file is executed."""
     try:
-        with np.load(Path(path), allow_pickle=False) as file:
+        with Path(path).open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             metadata = json.loads(bytes(file[_METADATA]))
             arrays = {name: file[name] for name in file.files if name != _METADATA}
     except FileNotFoundError as error:

@@ -221,12 +221,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
         distances = pairwise_distances_argmin_min(self._rows(X), self.cluster_centers_)[1]
         return -float((distances**2).sum())
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True  # a row with NaN counts as the centre of the domain
-        tags.non_deterministic = True  # fresh noise in every fit
-        return tags
-
 
 def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> None:
     """Say from public numbers alone when noise leaves no useful clusters, and what would."""
