@@ -1,8 +1,9 @@
 """dpem: latent-variable models by expectation maximisation under differential privacy."""
 
-from dpem import errors, privacy, testing
+from dpem import errors, paper, privacy, testing
 from dpem.data.schema import Schema
 from dpem.em.estimator import load
+from dpem.models.diagnostics import clipped_fraction, nicv, private_nicv
 from dpem.models.kmeans import KMeans
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.statement import PrivacyStatement
@@ -15,8 +16,12 @@ __all__ = [
     "PrivacyStatement",
     "Schema",
     "__version__",
+    "clipped_fraction",
     "errors",
     "load",
+    "nicv",
+    "paper",
     "privacy",
+    "private_nicv",
     "testing",
 ]

@@ -77,6 +77,13 @@ def test_sparse_is_refused_with_a_reason():
         RowSource(scipy.sparse.eye(3).tocsr())
 
 
+def test_numbered_columns_have_no_names():
+    """Integer labels are positions, as in scikit-learn."""
+    source = RowSource(pd.DataFrame(np.eye(3)))
+    assert source.names is None
+    np.testing.assert_array_equal(source.block(0), np.eye(3))
+
+
 def test_missing_columns_are_named():
     with pytest.raises(InvalidArgumentError, match="without 'height'"):
         RowSource(FRAMES["pandas"], ["age", "height"])

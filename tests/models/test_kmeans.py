@@ -329,7 +329,7 @@ def test_damaged_files_are_refused(tmp_path):
     metadata = bytes(arrays["metadata"])
     for before, after, error in (
         (b'"epsilon": 1.0', b'"epsilon": 0.1', InvalidArgumentError),
-        (b'"model": "KMeans"', b'"model": "Other"', ModelFileError),
+        (b'"model": "dpem.KMeans"', b'"model": "dpem.Other"', ModelFileError),
         (b'"format": 1,', b'"format": 9,', ModelFileError),
         (b'"n_features_in"', b'"n_features"', ModelFileError),
     ):

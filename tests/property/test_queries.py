@@ -6,7 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.queries import DistanceHistogram, GridHistogram, RelativeSums, SecondMoments, Sums
+from dpem.em.queries import (
+    DistanceHistogram,
+    GridHistogram,
+    IntervalSum,
+    RelativeSums,
+    SecondMoments,
+    SquaredDistances,
+    Sums,
+)
 
 RELATIONS = ["add_remove", "replace_one"]
 
@@ -24,6 +32,9 @@ def queries(d, seed):
         "second moments": SecondMoments(centres[0], radius),
         "grid": GridHistogram(centres[0], np.rint(axes * 2**20), np.full(len(axes), radius), 5),
         "relative sums": RelativeSums(centres, radius, 1.0),
+        "interval": IntervalSum(counted=False),
+        "counted interval": IntervalSum(counted=True),
+        "squared distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=False),
         "light counts": RelativeSums(centres, radius, float(d**-0.25)),
     }
 

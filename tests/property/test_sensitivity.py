@@ -177,6 +177,18 @@ def test_a_false_cone_certificate_would_be_caught():
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("counted", [False, True])
+def test_interval(relation, counted):
+    """A number from 0 to 3, beside a count of weight 3 or alone."""
+
+    def statistic(z):
+        value = 3 * min(max(z[0], 0.0), 1.0)
+        return np.array([value, 3.0]) if counted else np.array([value])
+
+    check_bound((statistic, 1), sensitivity.interval(3.0, relation, counted=counted), relation)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("domain", ["box", "ball"])
 def test_lloyd(relation, domain):
     check_bound(lloyd_row(domain), sensitivity.lloyd_l1(D, relation, domain), relation, norm=1, tight=5e-3)

@@ -117,6 +117,16 @@ class Domain:
         u[:, norm_squared(u) > GRID * GRID] = 0.0
         return u
 
+    def changed(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return one column: 2^24 for each row that the bounds clip or that is not finite, else 0."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            if self.low is not None and self.high is not None:
+                inside = (columns >= self.low[:, None]) & (columns <= self.high[:, None])
+                good = inside.all(axis=0)
+            else:
+                good = norm_squared((columns - self.centre[:, None]) / self.radius) <= 1.0
+        return np.where(good, 0.0, GRID)[None]
+
     def from_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map points of shape (..., d) in grid units back to the user's units."""
         scaled: NDArray[np.float64] = np.asarray(points) * (self.radius / GRID)

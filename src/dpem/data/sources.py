@@ -85,8 +85,9 @@ class RowSource:
 def _frame_columns(
     frame: nw.DataFrame[Any], names: Sequence[str] | None
 ) -> tuple[list[NDArray[Any]], tuple[str, ...] | None]:
-    wanted = list(names) if names is not None else frame.columns
-    missing = [name for name in wanted if name not in frame.columns]
+    by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
+    wanted = list(names) if names is not None else list(by_name)
+    missing = [name for name in wanted if name not in by_name]
     if missing:
         raise InvalidArgumentError(
             f"Expected the columns {', '.join(map(repr, wanted))}, got a table without "
@@ -94,7 +95,7 @@ def _frame_columns(
         )
     columns = []
     for name in wanted:
-        series = frame[name]
+        series = by_name[name]
         if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
             raise InvalidArgumentError(
                 f"Expected a numeric column, got type {series.dtype} for column {name!r}. Convert it, or "

@@ -39,6 +39,8 @@ _MODELS: dict[str, type[PrivateEstimator]] = {}
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base of the estimators: a subclass states its public arguments, its plan and its fit."""
 
+    # The name under which users import the estimator; it is saved, and recorded in ledgers.
+    _public_name: ClassVar[str]
     # Fitted arrays in the user's units, by name; they are what is saved.
     _fitted_arrays: ClassVar[tuple[str, ...]] = ()
 
@@ -60,7 +62,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        _MODELS[cls.__name__] = cls
+        if "_public_name" in cls.__dict__:
+            _MODELS[cls._public_name] = cls
 
     # -- before the data ---------------------------------------------------------------------------------
 
@@ -137,7 +140,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         ledger = self.ledger
         if ledger is not None and not isinstance(ledger, Ledger):
             ledger = Ledger(ledger)
-        purpose = f"{type(self).__module__.split('.')[0]}.{type(self).__name__}.fit"
+        purpose = f"{self._public_name}.fit"
         return ReleaseGate(plan, source, domain, LocalEngine(self.n_jobs), ledger=ledger, purpose=purpose)
 
     @contextmanager
@@ -160,6 +163,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             plan.event,
             adjacency=plan.adjacency,
             unit=plan.unit,
+            accountant=plan.accountant,
             bounds=domain.describe(self._column_names()),
             bounds_source=domain.source,
             insecure_noise=gate.insecure_noise,
@@ -206,7 +210,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         metadata = {
-            "model": type(self).__name__,
+            "model": self._public_name,
             "parameters": self._saved_parameters(),
             "n_features_in": self.n_features_in_,
             "feature_names_in": None if names is None else [str(name) for name in names],

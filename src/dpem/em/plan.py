@@ -10,9 +10,10 @@ from dpem import _validate
 from dpem.privacy import sensitivity as sensitivities
 from dpem.privacy.budget import Budget
 from dpem.privacy.calibration import split
-from dpem.privacy.events import ComposedEvent, GaussianEvent
-from dpem.privacy.mechanisms import GaussianMechanism
+from dpem.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent, event_from_dict
+from dpem.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
+from dpem.privacy.per_mechanism import per_mechanism_budget
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,12 +23,13 @@ __all__ = ["Plan", "PlannedStage", "PrivacyUnit", "Stage"]
 
 @dataclass(frozen=True)
 class Stage:
-    """What a model asks for: a name, a share of mu^2, how often, and the sensitivity of one row."""
+    """What a model asks for: a name, a share of mu^2, the sensitivity of one row, and how often."""
 
     name: str
     share: float
     sensitivity: float
     repeats: int = 1
+    mechanisms: int = 1
 
 
 @dataclass(frozen=True)
@@ -43,25 +45,46 @@ class PlannedStage:
     repeats : int
         How many releases.
     sensitivity : float
-        L2 sensitivity in grid units, for the unit of privacy.
-    noise_multiplier : float
-        Noise over sensitivity, of each release.
+        Sensitivity in grid units, for the unit of privacy: L2 for Gaussian, L1 for Laplace noise.
+    event : GaussianEvent or LaplaceEvent
+        What one mechanism costs.
+    mechanisms : int
+        How many mechanisms are charged for one release: more than one where parts of a vector are accounted
+        one by one, each with this sensitivity.
     """
 
     name: str
     share: float
     repeats: int
     sensitivity: float
-    noise_multiplier: float
+    event: GaussianEvent | LaplaceEvent
+    mechanisms: int = 1
 
     @property
-    def mechanism(self) -> GaussianMechanism:
+    def mechanism(self) -> GaussianMechanism | LaplaceMechanism:
         """The mechanism of one release."""
-        return GaussianMechanism.for_event(GaussianEvent(self.noise_multiplier), self.sensitivity)
+        if isinstance(self.event, LaplaceEvent):
+            return LaplaceMechanism.for_event(self.event, self.sensitivity)
+        return GaussianMechanism.for_event(self.event, self.sensitivity)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Noise over sensitivity: standard deviation for Gaussian, scale for Laplace noise."""
+        if isinstance(self.event, LaplaceEvent):
+            return 1 / self.event.epsilon
+        return self.event.noise_multiplier
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
-        return dict(vars(self))
+        return dict(vars(self)) | {"event": self.event.to_dict()}
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> PlannedStage:
+        """Rebuild what :meth:`to_dict` described."""
+        event = event_from_dict(description["event"])
+        if not isinstance(event, GaussianEvent | LaplaceEvent):
+            raise _validate.fail("a Gaussian or Laplace event", "event", type(event).__name__)
+        return cls(**description | {"event": event})
 
 
 @dataclass(frozen=True)
@@ -87,6 +110,7 @@ class Plan:
     adjacency: str
     unit: PrivacyUnit
     stages: tuple[PlannedStage, ...]
+    accountant: str = "gdp"
 
     @classmethod
     def build(
@@ -117,16 +141,53 @@ class Plan:
         for stage, share in zip(stages, shares, strict=True):
             one_unit = sensitivities.for_person(stage.sensitivity, unit.rows_per_person)
             multiplier = events[position].noise_multiplier
-            planned.append(PlannedStage(stage.name, share, stage.repeats, one_unit, multiplier))
+            event = GaussianEvent(multiplier)
+            planned.append(PlannedStage(stage.name, share, stage.repeats, one_unit, event))
             position += stage.repeats
-            planned[-1].mechanism  # noqa: B018  (raises, before anything is charged, if noise cannot be drawn)
-        adjacency = Adjacency.parse(adjacency).value
-        return cls(float(epsilon), float(delta), adjacency, unit, tuple(planned))
+        return cls(epsilon, delta, adjacency, unit, tuple(planned))
+
+    @classmethod
+    def per_mechanism(
+        cls,
+        stages: Sequence[Stage],
+        *,
+        composition: str,
+        epsilon: float,
+        delta: float,
+        laplace: bool,
+        unit: PrivacyUnit | None = None,
+    ) -> Plan:
+        """Give every mechanism of every stage the same epsilon_i, as the paper does (replace-one)."""
+        unit = unit or PrivacyUnit()
+        count = sum(stage.repeats * stage.mechanisms for stage in stages)
+        kinds = {"n_laplace": count, "n_gaussian": 0} if laplace else {"n_laplace": 0, "n_gaussian": count}
+        (event, _), *_ = per_mechanism_budget(composition, epsilon, delta, **kinds).event.parts
+        if not isinstance(event, GaussianEvent | LaplaceEvent):
+            raise _validate.fail("a Gaussian or Laplace event", "event", type(event).__name__)
+        planned = [
+            PlannedStage(
+                stage.name,
+                stage.repeats * stage.mechanisms / count,
+                stage.repeats,
+                sensitivities.for_person(stage.sensitivity, unit.rows_per_person),
+                event,
+                stage.mechanisms,
+            )
+            for stage in stages
+        ]
+        return cls(epsilon, delta, "replace_one", unit, tuple(planned), accountant=composition)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
+        object.__setattr__(self, "delta", _validate.delta(self.delta))
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        for stage in self.stages:
+            stage.mechanism  # noqa: B018  (raises, before anything is charged, if noise cannot be drawn)
 
     @property
     def event(self) -> ComposedEvent:
         """All that the plan will release, as one event to charge."""
-        return ComposedEvent(tuple((GaussianEvent(s.noise_multiplier), s.repeats) for s in self.stages))
+        return ComposedEvent(tuple((s.event, s.repeats * s.mechanisms) for s in self.stages))
 
     @property
     def budget(self) -> Budget:
@@ -162,6 +223,7 @@ class Plan:
             "adjacency": self.adjacency,
             "unit": self.unit.to_dict(),
             "stages": [stage.to_dict() for stage in self.stages],
+            "accountant": self.accountant,
         }
 
     @classmethod
@@ -172,5 +234,6 @@ class Plan:
             description["delta"],
             description["adjacency"],
             PrivacyUnit.from_dict(description["unit"]),
-            tuple(PlannedStage(**stage) for stage in description["stages"]),
+            tuple(PlannedStage.from_dict(stage) for stage in description["stages"]),
+            description["accountant"],
         )

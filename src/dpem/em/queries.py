@@ -20,11 +20,15 @@ from dpem.privacy import sensitivity
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.privacy.sensitivity import Norm
+
 __all__ = [
     "DistanceHistogram",
     "GridHistogram",
+    "IntervalSum",
     "RelativeSums",
     "SecondMoments",
+    "SquaredDistances",
     "Sums",
     "nearest",
     "onto_unit_grid",
@@ -52,8 +56,9 @@ class Sums:
         """The columns, and one for the count."""
         return self.n_columns + self.counted
 
-    def sensitivity(self, adjacency: str) -> float:
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Joint count and sum, or the sum alone."""
+        _gaussian_only(norm)
         return sensitivity.joint(GRID if self.counted else 0.0, GRID, 0.0, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -78,9 +83,9 @@ class DistanceHistogram:
         """One entry per bin."""
         return len(self.edges)
 
-    def sensitivity(self, adjacency: str) -> float:
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of a histogram."""
-        return sensitivity.histogram(adjacency)
+        return sensitivity.histogram(adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each bin."""
@@ -116,8 +121,9 @@ class SecondMoments:
         """What the squared radius is in the sums."""
         return unit_scale(len(self.centre), SQUARED_BITS) ** 2
 
-    def sensitivity(self, adjacency: str) -> float:
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of second moments in the ball of 13-bit rows."""
+        _gaussian_only(norm)
         return sensitivity.second_moments(2.0**SQUARED_BITS, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -142,9 +148,9 @@ class GridHistogram:
         """All cells."""
         return int(self.cells ** len(self.axes))
 
-    def sensitivity(self, adjacency: str) -> float:
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of a histogram."""
-        return sensitivity.histogram(adjacency)
+        return sensitivity.histogram(adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each cell; rows outside count at the border."""
@@ -156,6 +162,59 @@ class GridHistogram:
             index *= self.cells
             index += np.minimum(np.maximum(cell, 0), self.cells - 1).astype(np.int64)
         return np.bincount(index, minlength=self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalSum:
+    """The sum of one column of integers from 0 to 2^24, and a private number of rows. Eq. (S-8)."""
+
+    counted: bool
+    noise_shape: None = None
+
+    @property
+    def size(self) -> int:
+        """One, and one for the count."""
+        return 1 + self.counted
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of numbers in an interval."""
+        _gaussian_only(norm)
+        return sensitivity.interval(GRID, adjacency, counted=self.counted)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the column, limited to the interval, then count."""
+        total = int(np.minimum(np.maximum(rows[0], 0.0), GRID).sum())
+        return np.array([total, int(GRID) * rows.shape[1]][: self.size])
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredDistances:
+    """The squared distance to the nearest point over the squared diameter, on 20 bits. Eq. (S-8)."""
+
+    points: NDArray[np.float64]  # (k, d), integers
+    counted: bool
+    noise_shape: None = None
+
+    @property
+    def size(self) -> int:
+        """One, and one for the count."""
+        return 1 + self.counted
+
+    @property
+    def unit(self) -> float:
+        """The squared distance, in grid units, of one unit of the sum."""
+        return 4 * GRID * GRID / 2.0**LINEAR_BITS
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of numbers in an interval."""
+        _gaussian_only(norm)
+        return sensitivity.interval(2.0**LINEAR_BITS, adjacency, counted=self.counted)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the scaled squared distances, then count."""
+        _, squared = nearest(rows, self.points)
+        scaled = np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS)
+        return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,8 +246,9 @@ class RelativeSums:
         """The weight of a count, on the grid."""
         return math.floor(self.count_weight * 2.0**LINEAR_BITS)
 
-    def sensitivity(self, adjacency: str) -> float:
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return the joint sensitivity."""
+        _gaussian_only(norm)
         return sensitivity.joint(float(self.count_units), 2.0**LINEAR_BITS, 0.0, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -200,6 +260,11 @@ class RelativeSums:
         # Integers below 2^20 times the rows of a block: their float sums are exact.
         sums = [np.bincount(labels, weights=column, minlength=k) for column in relative]
         return np.concatenate([counts, np.stack(sums, axis=1).astype(np.int64).ravel()])
+
+
+def _gaussian_only(norm: Norm) -> None:
+    if norm != "l2":
+        raise TypeError("This statistic is released with Gaussian noise only.")
 
 
 def nearest(

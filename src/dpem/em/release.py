@@ -6,6 +6,7 @@ a row or a raw sum. Each stage of the plan can be used as often as was planned a
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,6 +18,7 @@ import numpy as np
 from dpem.em import statistics
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.errors import DpemError
+from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
     from dpem.data import Domain, RowSource
     from dpem.em.plan import Plan, PlannedStage
     from dpem.engines.base import Engine
+    from dpem.privacy.events import Event
     from dpem.privacy.ledger import Ledger
+    from dpem.privacy.sensitivity import Norm
 
 __all__ = ["PlanViolationError", "Recording", "ReleaseGate"]
 
@@ -75,7 +79,8 @@ class ReleaseGate:
         stage = self.plan.stage(name)
         if self._used[name] >= stage.repeats:
             raise PlanViolationError(f"Stage {name!r} was planned {stage.repeats} times and is used up.")
-        one_row = statistic.sensitivity(self.plan.adjacency)
+        norm: Norm = "l1" if isinstance(stage.mechanism, LaplaceMechanism) else "l2"
+        one_row = statistic.sensitivity(self.plan.adjacency, norm)
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(f"Stage {name!r} was planned for a smaller sensitivity.")
         self._used[name] += 1
@@ -87,9 +92,12 @@ class ReleaseGate:
     def _add_noise(
         self, stage: PlannedStage, statistic: RowStatistic, raw: RawStatistics
     ) -> ReleasedStatistics:
-        shape = statistic.noise_shape
-        noisy = stage.mechanism.release(raw._values, shape)
-        stddev = stage.mechanism.noise_stddev * (np.ones(raw._values.size) if shape is None else shape)
+        shape, mechanism = statistic.noise_shape, stage.mechanism
+        if isinstance(mechanism, LaplaceMechanism):
+            noisy, one = mechanism.release(raw._values), math.sqrt(2) * mechanism.noise_scale
+        else:
+            noisy, one = mechanism.release(raw._values, shape), mechanism.noise_stddev
+        stddev = one * (np.ones(raw._values.size) if shape is None else shape)
         values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
         recording = _recording.get()
         if recording is not None:
@@ -102,13 +110,13 @@ class ReleaseGate:
 
 @dataclass(frozen=True, eq=False)
 class RecordedRelease:
-    """One release as the gate saw it: raw and noisy values beside the declared sensitivity and noise."""
+    """One release as the gate saw it: raw and noisy values beside the declared sensitivity and cost."""
 
     stage: str
     raw: NDArray[np.int64]
     noisy: NDArray[np.float64]
     sensitivity: float
-    noise_stddev: float
+    event: Event
 
 
 @dataclass
@@ -130,8 +138,9 @@ class Recording:
             if position >= len(self.replay.releases) or self.replay.releases[position].stage != stage.name:
                 raise PlanViolationError(f"The replayed fit asked for another release, {stage.name!r}.")
             noisy = self.replay.releases[position].noisy
-        stddev = stage.mechanism.noise_stddev
-        self.releases.append(RecordedRelease(stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stddev))
+        self.releases.append(
+            RecordedRelease(stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stage.event)
+        )
         return noisy
 
 

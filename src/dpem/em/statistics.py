@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dpem.privacy.sensitivity import Norm
+
 __all__ = ["RawStatistics", "ReleasedStatistics", "RowStatistic"]
 
 
@@ -29,8 +31,11 @@ class RowStatistic(Protocol):
         """Noise of each entry relative to the mechanism's, where it is not 1 for all."""
         ...
 
-    def sensitivity(self, adjacency: str) -> float:
-        """L2 sensitivity of the sum in grid units, each entry divided by its relative noise."""
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Sensitivity of the sum in grid units, each entry divided by its relative noise.
+
+        Statistics that are only ever released with Gaussian noise may leave out the L1 norm.
+        """
         ...
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:

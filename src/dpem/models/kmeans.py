@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans as PlainKMeans
-from sklearn.metrics import pairwise_distances_argmin_min
-from sklearn.metrics.pairwise import euclidean_distances
 
 from dpem import _validate
 from dpem.data.domain import GRID
@@ -18,11 +16,10 @@ from dpem.em.loop import standard_errors
 from dpem.em.progress import Progress
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.kmeans_fit import DEFAULT_ITERATIONS, fit_centres, plan_kmeans
+from dpem.models.nearest_centre import NearestCentreMixin
 
 if TYPE_CHECKING:
     import os
-
-    from numpy.typing import NDArray
 
     from dpem.data import Schema
     from dpem.em.estimator import Ledger
@@ -34,7 +31,7 @@ __all__ = ["KMeans"]
 _USEFUL = 15.0
 
 
-class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class KMeans(NearestCentreMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
     r"""k-means clustering under differential privacy.
 
     A small share of the budget buys where the data lies, a noisy grid of counts gives the start, and a few
@@ -102,6 +99,7 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
     np.True_
     """
 
+    _public_name: ClassVar[str] = "dpem.KMeans"
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_", "standard_errors_")
 
     def __init__(
@@ -199,27 +197,6 @@ class KMeans(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator
             unit=self._unit,
             iterations=iterations,
         )
-
-    @property
-    def _n_features_out(self) -> int:
-        """For scikit-learn's names of what `transform` returns."""
-        return len(self.cluster_centers_)
-
-    def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the index of the nearest centre for each row. As sensitive as X: keep it with the data."""
-        rows = self._rows(X)
-        labels: NDArray[np.intp] = pairwise_distances_argmin_min(rows, self.cluster_centers_)[0]
-        return labels
-
-    def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the distance of each row to each centre. As sensitive as X: keep it with the data."""
-        distances: NDArray[np.float64] = euclidean_distances(self._rows(X), self.cluster_centers_)
-        return distances
-
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
-        """Return minus the sum of squared distances to the nearest centre. As sensitive as X."""
-        distances = pairwise_distances_argmin_min(self._rows(X), self.cluster_centers_)[1]
-        return -float((distances**2).sum())
 
 
 def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> None:

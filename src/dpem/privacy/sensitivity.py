@@ -14,6 +14,7 @@ second moments         R^2                    sqrt 2 R^2              :func:`sec
 joint (a, b, c)        sqrt(a^2+b^2+c^2)      see there               :func:`joint`
 histogram cell         1                      sqrt 2 (L1: 2)          :func:`histogram`
 any vector of norm C   C                      2 C (cone: sqrt 2 C)    :func:`clipped_vector`
+a number in [0, t]     t (counted: sqrt 2 t)  t                       :func:`interval`
 Lloyd, L1              d + 1                  2(d+1) or 2(1+sqrt d)   :func:`lloyd_l1`
 =====================  =====================  ======================  ==========================
 """
@@ -32,6 +33,7 @@ __all__ = [
     "counts",
     "for_person",
     "histogram",
+    "interval",
     "joint",
     "lloyd_l1",
     "second_moments",
@@ -143,6 +145,25 @@ def joint(a: float, b: float, c: float, adjacency: str) -> float:
         return root_up(one_row)
     within = 2 * b2 + 2 * c2 + b2 * b2 / (2 * c2) if 0 < b2 <= 2 * c2 else 4 * b2
     return root_up(max(2 * one_row, within))
+
+
+def interval(top: float, adjacency: str, *, counted: bool = False) -> float:
+    """Sensitivity of a sum of numbers from 0 to `top`, alone or beside a count of weight `top`.
+
+    Eq. (S-8). Alone it is `top` under either relation. A row (v, top) that is added or removed has norm at
+    most sqrt(2) top; where a row is replaced the count does not move, and v moves by at most `top`.
+
+    Examples
+    --------
+    >>> interval(8.0, "replace_one")
+    8.0
+    >>> round(interval(8.0, "add_remove", counted=True), 4)
+    11.3137
+    """
+    top = _size(top, "top")
+    if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE and counted:
+        return root_up(2 * Fraction(top) ** 2)
+    return top
 
 
 def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> float:

@@ -1,0 +1,114 @@
+"""A single charged number about the rows: one plan, one gate, one release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpem import _validate
+from dpem.data import Domain, RowSource, Schema
+from dpem.em.plan import Plan, PrivacyUnit, Stage
+from dpem.em.release import ReleaseGate
+from dpem.engines import LocalEngine
+from dpem.privacy.ledger import Ledger
+from dpem.privacy.neighbours import Adjacency
+from dpem.privacy.statement import PrivacyStatement
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpem.em.statistics import ReleasedStatistics, RowStatistic
+
+__all__ = ["PrivateValue", "release_one"]
+
+
+@dataclass(frozen=True)
+class PrivateValue:
+    """A released number.
+
+    Attributes
+    ----------
+    value : float
+        The number, with its noise.
+    standard_error : float
+        What the noise does to it.
+    privacy : PrivacyStatement
+        The guarantee.
+    """
+
+    value: float
+    standard_error: float
+    privacy: PrivacyStatement
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def release_one(
+    X: Any,
+    statistic: Callable[[Domain, bool], RowStatistic],
+    value: Callable[[Domain, ReleasedStatistics, int | None], tuple[float, float]],
+    *,
+    purpose: str,
+    map_rows: Callable[[Domain], Any] | None = None,
+    epsilon: float,
+    delta: float,
+    bounds: Any,
+    data_norm: float | None,
+    schema: Schema | None,
+    adjacency: str,
+    rows_per_person: int,
+    ledger: Ledger | str | os.PathLike[str] | None,
+    n_jobs: int | None,
+) -> PrivateValue:
+    """Charge, read and release one statistic; `value` turns it into a number and its standard error.
+
+    `map_rows` may replace the map of rows onto the grid by another with the same bound.
+    """
+    private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
+    source = RowSource(X, schema.names if schema is not None else None)
+    if not private_n:
+        _validate.integer(source.n_rows, "number of rows")
+    domain = Domain.from_arguments(
+        source.n_columns, bounds=bounds, data_norm=data_norm, schema=schema, names=source.names
+    )
+    query = statistic(domain, private_n)
+    plan = Plan.build(
+        [Stage(purpose, 1.0, query.sensitivity(adjacency))],
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        unit=PrivacyUnit(rows_per_person),
+    )
+    if ledger is not None and not isinstance(ledger, Ledger):
+        ledger = Ledger(ledger)
+    grid = map_rows(domain) if map_rows is not None else domain
+    gate = ReleaseGate(plan, source, grid, LocalEngine(n_jobs), ledger=ledger, purpose=f"dpem.{purpose}")
+    released = gate.release(purpose, query)
+    number, error = value(domain, released, None if private_n else source.n_rows)
+    statement = PrivacyStatement(
+        plan.epsilon,
+        plan.delta,
+        plan.event,
+        adjacency=plan.adjacency,
+        unit=plan.unit,
+        bounds=domain.describe(source.names),
+        bounds_source=domain.source,
+        insecure_noise=gate.insecure_noise,
+    )
+    return PrivateValue(float(number), float(error), statement)
+
+
+@dataclass(frozen=True)
+class ClippedRows:
+    """Instead of rows, whether each was changed on its way to the grid: one column of 0 or 2^24."""
+
+    domain: Domain
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 2^24 for each row that was clipped or zeroed, 0 for each that was not."""
+        return self.domain.changed(columns)

@@ -1,0 +1,163 @@
+"""How good a clustering is, and how many rows its bounds cut: for the owner, or charged for release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.metrics import pairwise_distances_argmin_min
+
+from dpem.data import RowSource
+from dpem.data.domain import GRID
+from dpem.em.one_release import ClippedRows, PrivateValue, release_one
+from dpem.em.queries import LINEAR_BITS, IntervalSum, SquaredDistances
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain, Schema
+    from dpem.em.estimator import Ledger
+    from dpem.em.statistics import ReleasedStatistics
+
+__all__ = ["clipped_fraction", "nicv", "private_nicv"]
+
+
+def nicv(X: Any, centers: NDArray[np.float64]) -> float:
+    """Return the normalised intra-cluster variance: the mean squared distance to the nearest centre.
+
+    It is as sensitive as X. For a number that may be published, see :func:`private_nicv`.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n, d)
+        Rows.
+    centers : ndarray of shape (k, d)
+        Centres.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]))
+    0.6666666666666666
+    """
+    source = RowSource(X)
+    total = 0.0
+    for block in source.blocks():
+        distances = pairwise_distances_argmin_min(np.ascontiguousarray(block.T), np.asarray(centers))[1]
+        total += float((distances**2).sum())
+    return total / max(source.n_rows, 1)
+
+
+def private_nicv(
+    X: Any,
+    centers: NDArray[np.float64],
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    bounds: Any = None,
+    data_norm: float | None = None,
+    schema: Schema | None = None,
+    adjacency: str = "replace_one",
+    rows_per_person: int = 1,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+) -> PrivateValue:
+    """Return the normalised intra-cluster variance with noise, charged.
+
+    Squared distances are at most the squared diameter of the public domain, and rows are clipped to it.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n, d)
+        Rows.
+    centers : ndarray of shape (k, d)
+        Public or released centres.
+    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, ledger, n_jobs
+        As in :class:`dpem.KMeans`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(10_000, 2))
+    >>> released = private_nicv(X, np.zeros((1, 2)), epsilon=1.0, data_norm=4.0)
+    >>> abs(released.value - nicv(X, np.zeros((1, 2)))) < 8 * released.standard_error
+    True
+    """
+
+    def statistic(domain: Domain, private_n: bool) -> SquaredDistances:
+        return SquaredDistances(domain.points_to_grid(np.atleast_2d(centers)), counted=private_n)
+
+    def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
+        n = n_rows if n_rows is not None else max(1.0, released.values[1] / 2.0**LINEAR_BITS)
+        unit = statistic(domain, n_rows is None).unit * (domain.radius / GRID) ** 2 / n
+        return released.values[0] * unit, released.noise_stddev[0] * unit
+
+    return release_one(
+        X,
+        statistic,
+        value,
+        purpose="private_nicv",
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        data_norm=data_norm,
+        schema=schema,
+        adjacency=adjacency,
+        rows_per_person=rows_per_person,
+        ledger=ledger,
+        n_jobs=n_jobs,
+    )
+
+
+def clipped_fraction(
+    X: Any,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    bounds: Any = None,
+    data_norm: float | None = None,
+    schema: Schema | None = None,
+    adjacency: str = "replace_one",
+    rows_per_person: int = 1,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+) -> PrivateValue:
+    """Return, with noise and charged, the fraction of rows that are clipped or hold NaN or infinity.
+
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n, d)
+        Rows.
+    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, ledger, n_jobs
+        As in :class:`dpem.KMeans`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(0, 100, size=(10_000, 1))
+    >>> abs(clipped_fraction(X, epsilon=1.0, bounds=(0, 75)).value - 0.25) < 0.05
+    True
+    """
+
+    def value(_: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
+        n = n_rows if n_rows is not None else max(1.0, released.values[1] / GRID)
+        return released.values[0] / GRID / n, released.noise_stddev[0] / GRID / n
+
+    return release_one(
+        X,
+        lambda _, private_n: IntervalSum(counted=private_n),
+        value,
+        purpose="clipped_fraction",
+        map_rows=ClippedRows,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        data_norm=data_norm,
+        schema=schema,
+        adjacency=adjacency,
+        rows_per_person=rows_per_person,
+        ledger=ledger,
+        n_jobs=n_jobs,
+    )

@@ -1,0 +1,47 @@
+"""What every clustering by centres offers once it is fitted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sklearn.metrics import pairwise_distances_argmin_min
+from sklearn.metrics.pairwise import euclidean_distances
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["NearestCentreMixin"]
+
+
+class NearestCentreMixin:
+    """Predict, transform and score by distances to `cluster_centers_`."""
+
+    cluster_centers_: NDArray[np.float64]
+
+    if TYPE_CHECKING:
+
+        def _rows(self, X: Any) -> NDArray[np.float64]: ...
+
+    @property
+    def _n_features_out(self) -> int:
+        """For scikit-learn's names of what `transform` returns."""
+        return len(self.cluster_centers_)
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the index of the nearest centre for each row. As sensitive as X: keep it with the data."""
+        rows = self._rows(X)
+        labels: NDArray[np.intp] = pairwise_distances_argmin_min(rows, self.cluster_centers_)[0]
+        return labels
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the distance of each row to each centre. As sensitive as X: keep it with the data."""
+        rows = self._rows(X)
+        distances: NDArray[np.float64] = euclidean_distances(rows, self.cluster_centers_)
+        return distances
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return minus the sum of squared distances to the nearest centre. As sensitive as X."""
+        rows = self._rows(X)
+        distances = pairwise_distances_argmin_min(rows, self.cluster_centers_)[1]
+        return -float((distances**2).sum())

@@ -1,0 +1,9 @@
+"""The methods of Park, Foulds, Chaudhuri and Welling (AISTATS 2017), apart from the defaults.
+
+They follow the paper's text where the text is private, and make the smallest change where it is not
+(docs/paper.md). Use them as baselines.
+"""
+
+from dpem.paper.kmeans import DPLloyd, KMeans
+
+__all__ = ["DPLloyd", "KMeans"]

@@ -1,0 +1,94 @@
+"""Charged diagnostics: near the truth within their stated error, bounded, and paid for."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpem
+from dpem import Ledger, clipped_fraction, nicv, private_nicv
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError
+from dpem.testing import record, replay
+
+RELATIONS = ["replace_one", "add_remove"]
+X = np.random.default_rng(0).normal(size=(20_000, 3))
+CENTRES = np.array([[-1.0, 0, 0], [1.0, 0, 0]])
+
+
+def test_nicv_is_the_mean_squared_distance():
+    truth = ((X[:, None] - CENTRES[None]) ** 2).sum(axis=2).min(axis=1).mean()
+    assert nicv(X, CENTRES) == pytest.approx(truth, rel=1e-12)
+    assert nicv(pd.DataFrame(X), CENTRES) == pytest.approx(truth, rel=1e-12)
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_private_nicv(adjacency):
+    """Within eight standard errors (and grid rounding) of the truth; the statement holds the budget."""
+    released = private_nicv(X, CENTRES, epsilon=0.5, data_norm=6.0, adjacency=adjacency)
+    assert abs(float(released) - nicv(X, CENTRES)) < 8 * released.standard_error + 1e-3
+    assert 0 < released.standard_error < 0.5
+    assert released.privacy.epsilon == 0.5
+    assert released.privacy.is_private
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_clipped_fraction(adjacency):
+    """Rows beyond the bounds, with NaN or infinite values count as clipped; nothing else does."""
+    rows = X.copy()
+    rows[:1000, 0] = np.nan
+    rows[1000:2000, 1] = -np.inf
+    rows[2000:4000, 2] = 99.0
+    for limits in ({"bounds": (-8, 8)}, {"data_norm": 20.0}):
+        released = clipped_fraction(rows, epsilon=1.0, adjacency=adjacency, **limits)
+        assert abs(released.value - 0.2) < 8 * released.standard_error
+    assert clipped_fraction(X, epsilon=1.0, bounds=(-8, 8)).value < 0.05
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("query", ["nicv", "clipped"])
+def test_neighbours_stay_within_the_sensitivity(query, adjacency):
+    """Replayed on neighbours with extreme rows, the raw sums move by at most the declared sensitivity."""
+    rows = X[:50]
+
+    def ask(data):
+        arguments = {"epsilon": 1.0, "bounds": (-3, 3), "adjacency": adjacency, "delta": 1e-6}
+        return (
+            private_nicv(data, [[3.0, 3.0, 3.0]], **arguments)
+            if query == "nicv"
+            else clipped_fraction(data, **arguments)
+        )
+
+    largest = 0.0
+    for canary in ([3, 3, 3], [-3, -3, -3], [0, 0, 0], [99, 0, 0], [np.nan, 0, 0]):
+        row = np.array([canary], dtype=float)
+        changed = (
+            [np.concatenate([row, rows[1:]])]
+            if adjacency == "replace_one"
+            else [np.concatenate([rows, row]), rows[1:]]
+        )
+        for neighbour in changed:
+            with record() as first:
+                ask(rows)
+            with replay(first) as second:
+                ask(neighbour)
+            (a,), (b,) = first.releases, second.releases
+            largest = max(largest, np.linalg.norm((a.raw - b.raw).astype(float)) / a.sensitivity)
+    assert 0.5 < largest <= 1
+
+
+def test_charged_and_refused(tmp_path):
+    """Each call is charged before a row is read; a bad one spends nothing."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
+    clipped_fraction(X, epsilon=0.9, bounds=(-1, 1), ledger=ledger.path)
+    assert ledger.history()[0].purpose == "dpem.clipped_fraction"
+    with pytest.raises(InsufficientBudgetError):
+        private_nicv(X, CENTRES, epsilon=0.9, bounds=(-1, 1), ledger=ledger)
+    with pytest.raises(InvalidArgumentError, match="exactly one of bounds"):
+        private_nicv(X, CENTRES, epsilon=0.1, ledger=ledger)
+    with pytest.raises(InvalidArgumentError, match="epsilon"):
+        clipped_fraction(X, epsilon=-1, bounds=(-1, 1), ledger=ledger)
+    assert len(ledger.history()) == 1
+
+
+def test_an_empty_private_table_is_no_error():
+    assert np.isfinite(clipped_fraction(X[:0], epsilon=1.0, bounds=(-1, 1), adjacency="add_remove").value)
+    assert dpem.nicv(X[:0], CENTRES) == 0.0

@@ -1,0 +1,116 @@
+"""The paper's k-means and DPLloyd: their budgets, and the pairs that need their corrections."""
+
+import numpy as np
+import pytest
+
+import dpem
+from dpem import Ledger, paper
+from dpem.data.domain import GRID, onto_grid
+from dpem.errors import InvalidArgumentError
+from dpem.paper.cluster_sums import ClusterCounts, ClusterSums, CountsAndSums
+from dpem.privacy.accountants import LinearAccountant, ZcdpAccountant
+from dpem.testing import record, replay
+
+RNG = np.random.default_rng(0)
+X = np.concatenate([RNG.normal(m, 0.1, (4000, 2)) for m in (-0.5, 0.5)])
+MODELS = {
+    "laplace zcdp": lambda **k: paper.KMeans(2, data_norm=1.0, **k),
+    "laplace linear": lambda **k: paper.KMeans(2, data_norm=1.0, composition="linear", **k),
+    "gaussian zcdp": lambda **k: paper.KMeans(2, data_norm=1.0, noise="gaussian", **k),
+    "gaussian linear": lambda **k: paper.KMeans(
+        2, data_norm=1.0, noise="gaussian", composition="linear", **k
+    ),
+    "lloyd linear": lambda **k: paper.DPLloyd(2, data_norm=1.0, **k),
+    "lloyd zcdp": lambda **k: paper.DPLloyd(2, data_norm=1.0, composition="zcdp", **k),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_large_budgets_find_the_clusters(name):
+    """At a generous epsilon the baselines work, and state their guarantee by their own composition."""
+    model = MODELS[name](epsilon=30.0, delta=1e-6, random_state=0).fit(X)
+    found = model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])]
+    assert np.abs(found - [[-0.5, -0.5], [0.5, 0.5]]).max() < 0.1
+    assert model.privacy_.accountant == model.composition
+    assert model.predict(X).shape == (8000,)
+    assert model.n_iter_ == 10
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_budget_is_the_papers(name):
+    """J(K+1) mechanisms (J for DPLloyd), all alike, whose composition gives epsilon to 1e-9 and no more."""
+    model = MODELS[name](epsilon=0.7, delta=1e-6).fit(X)
+    accountant = LinearAccountant() if model.composition == "linear" else ZcdpAccountant()
+    total = accountant.epsilon(model.plan_.event, 1e-6)
+    assert total <= 0.7
+    if name != "gaussian linear":  # the classical sigma is looser than its exact curve
+        assert total >= 0.7 * (1 - 1e-9)
+    count = sum(repeats for _, repeats in model.plan_.event.parts)
+    assert count == (10 if "lloyd" in name else 10 * (2 + 1))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_neighbours_stay_within_each_mechanisms_sensitivity(name):
+    """Replayed on neighbours with an extreme row, no mechanism moves further than it says."""
+    rows = X[::400]
+    largest = 0.0
+    diagonal = np.sqrt(0.5)
+    for canary in ([diagonal, diagonal], [-diagonal, -diagonal], [1, 0], [0, 0], [np.nan, 1]):
+        neighbour = rows.copy()
+        neighbour[0] = canary
+        with record() as first:
+            MODELS[name](epsilon=1.0, delta=1e-6, random_state=0).fit(rows)
+        with replay(first) as second:
+            MODELS[name](epsilon=1.0, delta=1e-6, random_state=0).fit(neighbour)
+        norm = 2 if "gaussian" in name else 1
+        for a, b in zip(first.releases, second.releases, strict=True):
+            moved = (a.raw - b.raw).astype(float)
+            parts = moved.reshape(2, -1) if a.stage == "sums" else [moved]  # each cluster's sum by itself
+            largest = max(largest, *(np.linalg.norm(part, norm) / a.sensitivity for part in parts))
+    assert 0.3 < largest <= 1
+
+
+def test_exact_counts_would_leak():
+    """The text divides by exact counts: one row in a cluster of its own moves that mean by up to 2."""
+    centres = onto_grid(np.array([[-0.5, 0], [0.5, 0]]) * GRID)
+    alone = onto_grid(np.array([[-1.0, 0], [1.0, 0]]) * GRID)
+    counts, sums = ClusterCounts(centres), ClusterSums(centres)
+    assert counts.sum_block(alone.T).tolist() == [1, 1]
+    moved = sums.sum_block(alone.T).reshape(2, 2)[1] / GRID
+    assert np.abs(moved).sum() == pytest.approx(
+        1, abs=1e-6
+    )  # with N_k = 1 the claimed noise would have to cover this
+
+
+def test_dplloyds_published_sensitivity_is_broken_by_a_pair():
+    """D + 1 = 3 is exceeded by replacing one row of the unit disc by another in another cluster: 4.83."""
+    centres = onto_grid(np.array([[-0.5, -0.5], [0.5, 0.5]]) * GRID)
+    query = CountsAndSums(centres)
+    rows = onto_grid(np.array([[1.0, 1.0], [-1.0, -1.0]]) * GRID)  # on the circle, along the diagonal
+    move = (query.sum_block(rows[:1].T) - query.sum_block(rows[1:].T)) / GRID
+    assert np.abs(move).sum() > 4.8
+    assert np.abs(move).sum() <= query.sensitivity("replace_one", "l1") / GRID
+
+
+def test_files_and_ledger(tmp_path):
+    """Saved and charged like every estimator."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=2.0, cap_delta=1e-5)
+    model = paper.DPLloyd(2, epsilon=0.5, data_norm=1.0, ledger=ledger).fit(X)
+    assert ledger.history()[0].purpose == "dpem.paper.DPLloyd.fit"
+    model.save(tmp_path / "m")
+    again = dpem.load(tmp_path / "m")
+    assert type(again) is paper.DPLloyd
+    np.testing.assert_array_equal(again.cluster_centers_, model.cluster_centers_)
+    assert again.plan_ == model.plan_
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"composition": "gdp"}, {"max_iter": 0}, {"epsilon": float("inf")}, {"epsilon": 0}, {"n_clusters": 0}],
+)
+def test_bad_arguments(arguments):
+    for kind in (paper.KMeans, paper.DPLloyd):
+        with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
+            kind(**({"n_clusters": 2, "epsilon": 1.0, "data_norm": 1.0} | arguments)).fit(X)
+    with pytest.raises(InvalidArgumentError, match="noise"):
+        paper.KMeans(2, epsilon=1.0, data_norm=1.0, noise="uniform").fit(X)
