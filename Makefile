@@ -12,7 +12,7 @@ define test_end
 endef
 END_TOOLS := 'dp-accounting>=0.6' hypothesis mpmath opendp pytest pytest-timeout ruff
 
-.PHONY: demo test lint check wheel docs bench audit ends lock clean help
+.PHONY: demo test lint check format wheel docs bench bench-kmeans figure-gowalla experiment-kmeans audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -54,6 +54,21 @@ wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-te
 
 bench: $(READY)  ## speed of the noise beside numpy and OpenDP
 	$(BIN)/python benchmarks/noise.py
+
+bench-kmeans: $(READY) build/diffprivlib/.ready  ## k-means beside scikit-learn, the paper and peers (20 minutes)
+	$(BIN)/python benchmarks/kmeans.py $(BENCH_ARGS)
+
+# diffprivlib cannot be imported beside a current scikit-learn: an environment of its own.
+build/diffprivlib/.ready: $(READY)
+	$(PYTHON) -m venv build/diffprivlib
+	build/diffprivlib/bin/python -m pip install --quiet 'diffprivlib==0.6.6' 'scikit-learn==1.6.*'
+	touch $@
+
+figure-gowalla: $(READY)  ## the paper's Gowalla figure: DPLloyd twice, and ours
+	$(BIN)/python experiments/gowalla_figure.py
+
+experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on made data
+	$(BIN)/python experiments/kmeans_constants.py
 
 audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
 	$(BIN)/python -m pytest -m audit tests

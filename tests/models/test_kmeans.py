@@ -4,6 +4,7 @@ import math
 import signal
 import subprocess
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -132,6 +133,32 @@ def test_every_frame_gives_the_same_model():
     np.testing.assert_array_equal(
         float32.cluster_centers_, seeded_fit(X.astype(np.float32).astype(float)).cluster_centers_
     )
+
+
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
+def test_memory_beyond_the_data_does_not_grow_with_the_rows(kind):
+    """Blocks stream: four times the rows take no more than a few kilobytes more at the peak."""
+
+    def peak(n):
+        rows = (
+            np.random.default_rng(0).normal(0, 0.2, (n, 4)).astype(np.float32 if kind == "polars" else float)
+        )
+        data = {
+            "numpy": lambda: rows,
+            "pandas": lambda: pd.DataFrame(rows),
+            "polars": lambda: pl.DataFrame(rows),
+        }
+        table = data[kind]()
+        tracemalloc.start()
+        try:
+            KMeans(3, epsilon=1.0, delta=1e-7, data_norm=1.0, n_jobs=2, random_state=0).fit(table)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    peak(1000)  # imports and caches
+    small, large = peak(100_000), peak(400_000)
+    assert large < small + 2**20
 
 
 # -- sensitivity of every stage, by replay -------------------------------------------------------------

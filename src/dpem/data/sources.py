@@ -101,15 +101,17 @@ def _frame_columns(
                 f"Expected a numeric column, got type {series.dtype} for column {name!r}. Convert it, or "
                 f"leave it out."
             )
-        columns.append(_float_array(series))
+        columns.append(_as_array(series))
     # Integer labels are positions, not names (scikit-learn's convention too).
     return columns, tuple(wanted) if all(isinstance(name, str) for name in wanted) else None
 
 
-def _float_array(series: nw.Series[Any]) -> NDArray[np.float64]:
-    if series.dtype == nw.Boolean or series.null_count():
-        series = series.cast(nw.Float64)
-    return np.asarray(series.to_numpy(), dtype=np.float64)
+def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
+    """Return the column without copying it, where its library allows; blocks are widened one by one."""
+    array = np.asarray(series.to_numpy())
+    if array.dtype.kind not in "fiub":  # nulls in a column of integers or booleans, decimals
+        array = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    return array
 
 
 def _array_columns(data: Any) -> list[NDArray[Any]]:

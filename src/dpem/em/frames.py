@@ -21,9 +21,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Frame", "clip_radius", "private_frame", "private_second_moment"]
 
-# Bins of distance histograms: each a quarter octave, from the largest distance down to 1/256 of it.
-_BINS = 32
-_EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 4)
+# Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
+_BINS = 16
+_EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 2)
+# Rows that a radius may leave outside because noise hides them: no more than one in twenty.
+_MOST_HIDDEN = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +83,17 @@ def private_frame(
 def _quantile_radius(
     histogram: NDArray[np.float64], noise: float, edges: NDArray[np.float64], n: float, quantile: float
 ) -> float | None:
-    """Return the smallest edge beyond which the noisy count is no more than the tail, or noise, explains."""
+    """Return the smallest edge beyond which the noisy count is no more than the tail, or noise, explains.
+
+    Where noise could hide too many rows the radius errs to the large side, which costs resolution only.
+    """
     if 2 * noise * np.sqrt(len(edges)) > 0.5 * n:
         return None
     tail = 0.0
     for j in range(len(edges) - 1, 0, -1):
         tail += histogram[j]
-        allowance = max((1 - quantile) * n, noise * np.sqrt(len(edges) - j))
-        if tail > allowance:
+        hidden = min(2 * noise * np.sqrt(len(edges) - j), _MOST_HIDDEN * n)
+        if tail > max((1 - quantile) * n, hidden):
             return float(edges[j])
     return float(edges[0])
 

@@ -39,6 +39,8 @@ DEFAULT_ITERATIONS = 5
 _MOST_AXES = 4
 _LOW_DIMENSION = 2  # up to here the grid covers all columns; above, the leading axes
 
+# Density of the grid, for all columns and for leading axes alone (experiments/kmeans_constants.py).
+_DENSITY_LOW, _DENSITY_HIGH = 0.15, 0.3
 # Shares of mu^2, with and without a second moment to find axes.
 _LOW_SHARES = {"centre": 0.03, "scale": 0.03, "grid": 0.55, "radius": 0.04, "lloyd": 0.35}
 _HIGH_SHARES = {"centre": 0.04, "scale": 0.04, "axes": 0.10, "grid": 0.30, "radius": 0.04, "lloyd": 0.48}
@@ -125,7 +127,7 @@ def fit_centres(
         start, _, _ = run_em(gate, lloyd, start, "lloyd", 1, progress)
         done = 1
     progress.step("clipping radius")
-    multiplier = gate.plan.stage("lloyd").noise_multiplier
+    multiplier = _noise_of_one_row(gate, "lloyd")
     # Noise of one coordinate sum is about 2 / mu of the radius; a centre averages n / K rows.
     noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / frame.n_rows
     fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
@@ -148,14 +150,16 @@ def _leading_axes(
     # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): what clears it is real.
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
-    multiplier = gate.plan.stage("grid").noise_multiplier
+    multiplier = _noise_of_one_row(gate, "grid")
     while p > 2 and (_DENSITY_HIGH * frame.n_rows / multiplier) ** (2 / (2 + p)) < 6:
         p -= 1
     spread = np.sqrt(np.maximum(values[:p], noise) / frame.n_rows)
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
 
 
-_DENSITY_LOW, _DENSITY_HIGH = 0.15, 0.3
+def _noise_of_one_row(gate: ReleaseGate, stage: str) -> float:
+    """Return a stage's noise over what one row can move, also where the unit of privacy is a person."""
+    return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
 
 
 def _start(
@@ -171,7 +175,7 @@ def _start(
     progress.step("noisy grid")
     p, d = axes.shape
     density = _DENSITY_LOW if p == d else _DENSITY_HIGH
-    multiplier = gate.plan.stage("grid").noise_multiplier
+    multiplier = _noise_of_one_row(gate, "grid")
     cells = grid_cells(frame.n_rows, multiplier, p, n_clusters, density)
     integer_axes = np.rint(axes * 2.0**LINEAR_BITS)
     query = GridHistogram(frame.centre, integer_axes, half_widths * frame.radius, cells)

@@ -66,7 +66,8 @@ def centres_from_grid(
             for threshold in _THRESHOLDS:
                 kept = _cells_above(counts, inside, points, noise, block, threshold, n_clusters)
                 candidates.append(_weighted_kmeans(*kept, n_clusters, random_state, _RESTARTS))
-    judge = significant if len(significant[0]) >= 3 * n_clusters else (points.reshape(-1, p), counts.ravel())
+    # Blocks that clear the noise judge with less noise than all cells, once they can tell k clusters apart.
+    judge = significant if len(significant[0]) > n_clusters else (points.reshape(-1, p), counts.ravel())
     cell_points, cell_weights = judge
     return min(candidates, key=lambda centres: _cost(cell_points, cell_weights, centres))
 

@@ -1,0 +1,81 @@
+"""One harness for benchmarks: run methods on data sets side by side, keep every run, write a table.
+
+Runs are kept as JSON lines, so that an interrupted benchmark goes on where it stopped (`--fresh` starts
+anew).
+"""
+
+import json
+import platform
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import numpy as np
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Runs:
+    """All runs of one benchmark."""
+
+    def __init__(self, name, fresh):
+        self.path = RESULTS / f"{name}.jsonl"
+        RESULTS.mkdir(exist_ok=True)
+        if fresh:
+            self.path.unlink(missing_ok=True)
+        self.rows = (
+            [json.loads(line) for line in self.path.read_text().splitlines()] if self.path.exists() else []
+        )
+        self._done = {self._key(row) for row in self.rows}
+
+    @staticmethod
+    def _key(row):
+        return row["dataset"], row["method"], row["epsilon"], row["seed"]
+
+    def measure(self, dataset, method, epsilon, seed, run, score):
+        """Time `run()` unless it was run before, and keep the score of what it returns."""
+        key = (dataset, method, epsilon, seed)
+        if self.has(key):
+            return
+        start = time.perf_counter()
+        result = run()
+        seconds = time.perf_counter() - start
+        self.keep(key, score(result), seconds)
+
+    def has(self, key):
+        """Whether this run was made before."""
+        return key in self._done
+
+    def keep(self, key, score, seconds):
+        """Write a run down."""
+        row = dict(zip(("dataset", "method", "epsilon", "seed"), key, strict=True))
+        row |= {"score": float(score), "seconds": seconds}
+        with self.path.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        self.rows.append(row)
+        self._done.add(key)
+
+    def by(self, dataset, field="score"):
+        """Return {(method, epsilon): array of values}."""
+        values = defaultdict(list)
+        for row in self.rows:
+            if row["dataset"] == dataset:
+                values[row["method"], row["epsilon"]].append(row[field])
+        return {key: np.array(v) for key, v in values.items()}
+
+
+def setting():
+    """Return the setting of a run, for the head of a table."""
+    import scipy
+    import sklearn
+
+    return (
+        f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, "
+        f"scikit-learn {sklearn.__version__}."
+    )
+
+
+def markdown(header, rows):
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])

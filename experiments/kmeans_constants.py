@@ -1,0 +1,86 @@
+"""How the constants of private k-means were chosen: on made data, not on the sets that are reported.
+
+Run it with ``make experiment-kmeans``. It prints, for each made set and epsilon, the mean (and median)
+excess of the normalised intra-cluster variance over scikit-learn's best fit. A constant was changed in the
+source and the run repeated; what lowered the mean log excess over all sets was kept. That settled: bins of
+half an octave and at most 5 % of hidden rows for the radius, 5 Lloyd steps (3 to 8 are alike), a grid
+density of 0.15, and judging starts by significant blocks as soon as there are more than k of them. Shares of
+the budget are those of the design, unchanged.
+"""
+
+import argparse
+import sys
+import warnings
+
+import numpy as np
+from sklearn.cluster import KMeans as PlainKMeans
+
+import dpem
+
+EPSILONS = (0.01, 0.05, 0.1, 0.5)
+DELTA = 1e-4
+
+
+def unit(rows):
+    """Scale rows into the unit ball."""
+    return rows / np.linalg.norm(rows, axis=1).max()
+
+
+def cities(rng, n, n_cities, power):
+    """Points around cities of Zipf-distributed size on a map."""
+    centres = np.concatenate(
+        [
+            rng.normal([0.4, -0.55], [0.06, 0.12], (n_cities // 2, 2)),
+            rng.normal([0.5, 0.1], [0.05, 0.08], (n_cities // 4, 2)),
+            rng.uniform([-0.4, -0.6], [0.6, 0.8], (n_cities - n_cities // 2 - n_cities // 4, 2)),
+        ]
+    )
+    weights = rng.permutation(1 / np.arange(1, n_cities + 1) ** power)
+    labels = rng.choice(n_cities, n, p=weights / weights.sum())
+    return unit(centres[labels] + rng.normal(0, 0.003, (n, 2)))
+
+
+def made_sets():
+    """Return {name: (rows, clusters)}."""
+    rng = np.random.default_rng(11)
+    few, many = rng.uniform(-0.65, 0.65, (15, 2)), rng.uniform(-1, 1, (40, 3))
+    wide, heavy = rng.normal(size=(6, 10)) * 0.8, rng.uniform(-1, 1, (8, 2))
+    skewed = rng.lognormal(0, 0.8, (100_000, 8)) * rng.choice([0.3, 1, 2], size=(100_000, 1))
+    labels = rng.choice(6, 30_000, p=[0.3, 0.25, 0.2, 0.1, 0.1, 0.05])
+    return {
+        "map, 400,000 rows": (cities(rng, 400_000, 300, 1.0), 5),
+        "map, 100,000 rows": (cities(rng, 100_000, 800, 0.9), 5),
+        "15 clusters, 5,000 rows": (few[rng.integers(15, size=5000)] + rng.normal(0, 0.03, (5000, 2)), 15),
+        "10 columns": (unit(wide[labels] + rng.normal(size=(30_000, 10))), 4),
+        "8 skewed columns": ((np.clip(skewed / 40, 0, 1) * 2 - 1) / np.sqrt(8), 5),
+        "3 columns": (unit(many[rng.integers(40, size=200_000)] + rng.normal(0, 0.15, (200_000, 3))), 5),
+        "heavy tails": (unit(heavy[rng.integers(8, size=20_000)] + rng.standard_t(3, (20_000, 2)) * 0.08), 6),
+    }
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seeds", type=int, default=12)
+    seeds = range(parser.parse_args().seeds)
+    warnings.simplefilter("ignore", dpem.errors.DpemWarning)
+    logs = []
+    for name, (rows, k) in made_sets().items():
+        best = min(PlainKMeans(k, n_init=10, random_state=s).fit(rows).inertia_ for s in (0, 1)) / len(rows)
+        cells = []
+        for epsilon in EPSILONS:
+            fits = [
+                dpem.KMeans(k, epsilon=epsilon, delta=DELTA, data_norm=1.0, random_state=s).fit(rows)
+                for s in seeds
+            ]
+            excess = np.array([dpem.nicv(rows, fit.cluster_centers_) for fit in fits]) / best - 1
+            cells.append(excess)
+        logs.append([np.log1p(c.mean()) for c in cells])
+        text = "  ".join(f"{c.mean():8.1%} ({np.median(c):.1%})" for c in cells)
+        sys.stdout.write(f"{name:<26}{text}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{'mean log excess':<26}{np.mean(logs, axis=0).round(4)}\n")
+
+
+if __name__ == "__main__":
+    main()
