@@ -162,10 +162,7 @@ def main():
     loaded = {}
     for name in arguments.datasets:
         loaded[name] = datasets.load(name)
-        large = len(loaded[name].rows) > 300_000
-        run_dataset(
-            runs, loaded[name], 5 if large else arguments.seeds, 3 if large else min(5, arguments.seeds)
-        )
+        run_dataset(runs, loaded[name], arguments.seeds, min(5, arguments.seeds))
         print(f"{name}: done", file=sys.stderr)
     text = tables(runs, arguments.datasets, loaded)
     print(text)

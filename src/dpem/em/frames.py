@@ -24,7 +24,7 @@ __all__ = ["Frame", "clip_radius", "private_frame", "private_second_moment"]
 # Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
 _BINS = 16
 _EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 2)
-# Rows that a radius may leave outside because noise hides them: no more than one in twenty.
+# What a radius may leave outside: no more than one in twenty, of rows that noise hides and of second moment.
 _MOST_HIDDEN = 0.05
 
 
@@ -85,15 +85,21 @@ def _quantile_radius(
 ) -> float | None:
     """Return the smallest edge beyond which the noisy count is no more than the tail, or noise, explains.
 
-    Where noise could hide too many rows the radius errs to the large side, which costs resolution only.
+    Where noise could hide too many rows the radius errs to the large side, which costs resolution only. Few
+    rows far out may matter more than many near by: a bin that clearly holds rows is not cut off when the
+    second moment from there on is more than a small part of the whole.
     """
     if 2 * noise * np.sqrt(len(edges)) > 0.5 * n:
         return None
-    tail = 0.0
+    middles = edges * 2.0**-0.25
+    whole_moment = float((np.maximum(histogram, 0.0) * middles**2).sum())
+    tail, tail_moment = 0.0, 0.0
     for j in range(len(edges) - 1, 0, -1):
         tail += histogram[j]
+        tail_moment += histogram[j] * middles[j] ** 2
+        matters = histogram[j] > 2 * noise and tail_moment > _MOST_HIDDEN * whole_moment
         hidden = min(2 * noise * np.sqrt(len(edges) - j), _MOST_HIDDEN * n)
-        if tail > max((1 - quantile) * n, hidden):
+        if matters or tail > max((1 - quantile) * n, hidden):
             return float(edges[j])
     return float(edges[0])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from dpem.data.domain import onto_grid
 from dpem.em.frames import Frame, clip_radius, private_frame, private_second_moment
 from dpem.em.loop import run_em
 from dpem.em.plan import Plan, Stage
@@ -100,7 +101,7 @@ class LloydModel:
         moves = sums / np.maximum(counts, 2 * noise)[:, None]
         norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
         moves *= self.radius / np.maximum(norms, 1.0)
-        return self.frame.clip(parameters + moves)
+        return onto_grid(parameters + moves)
 
 
 def fit_centres(
