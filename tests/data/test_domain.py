@@ -20,7 +20,7 @@ BLOCKS = hnp.arrays(
 def domains(n_columns):
     return [
         Domain.from_arguments(n_columns, data_norm=1.0),
-        Domain.from_arguments(n_columns, data_norm=1e-300),
+        Domain.from_arguments(n_columns, data_norm=1e-99),
         Domain.from_arguments(n_columns, bounds=(-3, 5)),
         Domain.from_arguments(n_columns, bounds=(np.arange(n_columns), np.arange(n_columns) + 1e6)),
     ]
@@ -102,6 +102,10 @@ def test_words_for_the_statement():
         ({"data_norm": -1}, "data_norm"),
         ({"data_norm": np.nan}, "data_norm"),
         ({"data_norm": "1"}, "data_norm"),
+        ({"data_norm": 5e-324}, "data_norm"),
+        ({"bounds": (-1e-170, 1e-170)}, "bounds between"),
+        ({"bounds": (-1e200, 1e200)}, "bounds between"),
+        ({"bounds": (-1.7e308, 1.7e308)}, "bounds between"),
     ],
 )
 def test_bad_bounds(arguments, message):

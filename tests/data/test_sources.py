@@ -62,6 +62,8 @@ def test_blocks_have_constant_size():
         (np.array([[1j]]), "Complex data not supported"),
         (pd.DataFrame({"name": ["secret"]}), "numeric column.*'name'"),
         (pl.DataFrame({"name": ["secret"]}), "numeric column.*'name'"),
+        (pd.DataFrame({"c": pd.Categorical(["b"], ["b", "secret"], ordered=True)}), "numeric column.*'c'"),
+        (pd.DataFrame({"o": ["secret", 1]}, dtype=object), "numeric column.*'o'"),
         (pd.DataFrame({"day": pd.to_datetime(["2020-01-01"])}), "numeric column.*'day'"),
     ],
 )
@@ -70,6 +72,34 @@ def test_bad_shapes_and_types(data, message):
     with pytest.raises(InvalidArgumentError, match=message) as caught:
         RowSource(data)
     assert "secret" not in str(caught.value)
+
+
+def test_messages_do_not_depend_on_rows():
+    """Longer text, other objects, more rows: the same words."""
+
+    def message(data):
+        with pytest.raises(InvalidArgumentError) as caught:
+            RowSource(data)
+        return str(caught.value)
+
+    assert message(np.array([["a"]])) == message(np.array([["a much longer cell"], ["b"]]))
+    assert message(np.zeros(3)) == message(np.zeros(1234))
+    assert message(pd.DataFrame({"o": ["a"]}, dtype=object)) == message(
+        pd.DataFrame({"o": [{}]}, dtype=object)
+    )
+
+
+@pytest.mark.parametrize("cell", [None, "secret", 2**5000, {}, [1], float("nan"), 1 + 2j])
+def test_one_cell_of_a_list_never_raises(cell):
+    """In nested lists what is no number is a NaN, and so is every cell of a row of another length."""
+    np.testing.assert_array_equal(RowSource([[1, 2.5], [cell, 4]]).block(0), [[1, np.nan], [2.5, 4]])
+    ragged = RowSource([[1, 2.5], [3], "xy", (5, True)]).block(0)
+    np.testing.assert_array_equal(ragged, [[1, np.nan, np.nan, 5], [2.5, np.nan, np.nan, 1]])
+
+
+def test_masked_cells_are_nan():
+    masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
+    np.testing.assert_array_equal(RowSource(masked).block(0), [[1, 3], [np.nan, 4]])
 
 
 def test_sparse_is_refused_with_a_reason():

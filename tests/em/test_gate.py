@@ -1,24 +1,30 @@
 """Plan and gate: charge first, read second, noise third, and nothing beyond the plan."""
 
 import copy
+import dataclasses
 import pickle
 import subprocess
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpem import Ledger
+from dpem import Ledger, paper
 from dpem.data import Domain, RowSource
 from dpem.em.plan import Plan, Stage
-from dpem.em.queries import DistanceHistogram, Sums
+from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
 from dpem.em.release import PlanViolationError, ReleaseGate
 from dpem.em.statistics import RawStatistics, ReleasedStatistics
 from dpem.engines import LocalEngine
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError
+from dpem.models.kmeans_fit import plan_kmeans
+from dpem.paper.cluster_sums import ClusterCounts
 from dpem.privacy import PrivacyUnit
 from dpem.privacy.accountants import GdpAccountant
+from dpem.privacy.events import LaplaceEvent
+from dpem.testing import record
 
 X = np.random.default_rng(3).normal(size=(500, 2))
 SUMS = Sums(2, counted=False)
@@ -148,6 +154,62 @@ def test_release_is_the_sum_plus_noise_of_the_stated_size():
     assert 0.75 < np.std(errors) < 1.25
 
 
+PLANS = {
+    "kmeans": plan_kmeans(
+        3, epsilon=0.7, delta=1e-6, adjacency="replace_one", unit=PrivacyUnit(), iterations=5
+    ),
+    "kmeans, private n": plan_kmeans(
+        2, epsilon=0.7, delta=1e-6, adjacency="add_remove", unit=PrivacyUnit(3), iterations=2
+    ),
+    "paper": paper.KMeans(4, epsilon=0.7, delta=1e-6)._plan(3, 4, 10),
+    "paper, gaussian": paper.KMeans(4, epsilon=0.7, delta=1e-6, noise="gaussian")._plan(3, 4, 10),
+    "lloyd": paper.DPLloyd(4, epsilon=0.7, delta=1e-6)._plan(3, 4, 10),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_every_planned_mechanism_is_as_noisy_as_its_charge(name):
+    """In exact fractions: noise over the stated sensitivity is at least what the charged event says."""
+    for stage in PLANS[name].stages:
+        mechanism, sensitivity = stage.mechanism, Fraction(stage.sensitivity)
+        if isinstance(stage.event, LaplaceEvent):
+            assert Fraction(mechanism.noise_scale) >= sensitivity / Fraction(stage.event.epsilon)
+        else:
+            assert Fraction(mechanism.noise_stddev) >= sensitivity * Fraction(stage.event.noise_multiplier)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+def test_what_the_gate_draws_has_the_charged_spread(laplace):
+    """The empirical spread is that of the charge times the sensitivity, whatever the mechanism says."""
+    query = ClusterCounts(np.zeros((2000, 2)))
+    sensitivity = query.sensitivity("replace_one", "l1" if laplace else "l2")
+    plan = Plan.per_mechanism(
+        [Stage("counts", 1.0, sensitivity)], composition="zcdp", epsilon=0.1, delta=1e-6, laplace=laplace
+    )
+    released = make_gate(plan).release("counts", query)
+    event = plan.stages[0].event
+    expected = np.sqrt(2) * sensitivity / event.epsilon if laplace else sensitivity * event.noise_multiplier
+    # 1999 empty clusters: their spread leaves these bounds far less than once in 10^9 runs.
+    assert 0.8 * expected < np.std(released.values[1:]) < 1.25 * expected
+    assert released.noise_stddev[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_noise_shape_with_laplace_noise_is_refused():
+    query = SecondMoments(np.zeros(2), 1.0)
+    plan = Plan.per_mechanism(
+        [Stage("m", 1.0, 2.0**40)], composition="linear", epsilon=1.0, delta=1e-6, laplace=True
+    )
+    with pytest.raises((PlanViolationError, TypeError), match="Gaussian noise only"):
+        make_gate(plan).release("m", query)
+
+
+def test_recording_marks_the_charge(ledger):
+    """Raw statistics are exposed while a fit is recorded: the ledger says so."""
+    with record():
+        make_gate(ledger=ledger).release("sum", SUMS)
+    assert ledger.history()[0].insecure_noise
+
+
 def test_histogram_through_the_gate():
     """Counts come out near the truth at a large epsilon."""
     gate = make_gate(make_plan(epsilon=1e3))
@@ -175,6 +237,9 @@ def test_released_statistics_cannot_be_forged():
     """Only the gate has the key."""
     with pytest.raises(TypeError, match="Only the release gate"):
         ReleasedStatistics("sum", np.zeros(2), np.ones(2), False, object())
+    released = make_gate().release("sum", SUMS)
+    with pytest.raises((TypeError, ValueError)):
+        dataclasses.replace(released, values=np.zeros(2))
 
 
 def test_types_keep_raw_statistics_out_of_an_m_step(tmp_path):

@@ -89,6 +89,25 @@ def test_charged_and_refused(tmp_path):
     assert len(ledger.history()) == 1
 
 
+@pytest.mark.parametrize(
+    "centers", [[1.0, 2.0, 3.0], np.zeros((0, 3)), np.zeros((2, 1)), [[np.nan, 0, 0]], [[100.0, 0, 0]]]
+)
+def test_bad_centers_are_refused_before_the_charge(tmp_path, centers):
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
+    with pytest.raises(InvalidArgumentError, match="Expected centers of shape"):
+        private_nicv(X, centers, epsilon=0.1, bounds=(-3, 3), ledger=ledger)
+    assert ledger.history() == []
+
+
+def test_the_value_follows_from_the_release_alone():
+    """Replayed on other rows, the released number is the same: the true count does not enter."""
+    arguments = {"epsilon": 1.0, "bounds": (-3, 3), "adjacency": "add_remove"}
+    with record() as first:
+        value = private_nicv(X[:50], CENTRES, **arguments).value
+    with replay(first):
+        assert private_nicv(X[:49], CENTRES, **arguments).value == value
+
+
 def test_an_empty_private_table_is_no_error():
     assert np.isfinite(clipped_fraction(X[:0], epsilon=1.0, bounds=(-1, 1), adjacency="add_remove").value)
     assert dpem.nicv(X[:0], CENTRES) == 0.0

@@ -70,16 +70,20 @@ def test_neighbours_stay_within_each_mechanisms_sensitivity(name):
     assert 0.3 < largest <= 1
 
 
-def test_exact_counts_would_leak():
-    """The text divides by exact counts: one row in a cluster of its own moves that mean by up to 2."""
+def test_the_texts_exact_counts_tell_neighbours_apart():
+    """A row alone in its cluster is replaced: the exact count that the text divides by becomes zero.
+
+    The text's mean and the scale of its noise, 2 sqrt(d) / N_k, are functions of that exact count; what is
+    noised here instead, counts and sums, moves by no more than its sensitivity.
+    """
     centres = onto_grid(np.array([[-0.5, 0], [0.5, 0]]) * GRID)
-    alone = onto_grid(np.array([[-1.0, 0], [1.0, 0]]) * GRID)
+    rows = onto_grid(np.array([[-1.0, 0], [1.0, 0]]) * GRID).T
+    neighbour = onto_grid(np.array([[-1.0, 0], [-1.0, 0]]) * GRID).T
     counts, sums = ClusterCounts(centres), ClusterSums(centres)
-    assert counts.sum_block(alone.T).tolist() == [1, 1]
-    moved = sums.sum_block(alone.T).reshape(2, 2)[1] / GRID
-    assert np.abs(moved).sum() == pytest.approx(
-        1, abs=1e-6
-    )  # with N_k = 1 the claimed noise would have to cover this
+    assert counts.sum_block(rows).tolist() == [1, 1]
+    assert counts.sum_block(neighbour).tolist() == [2, 0]
+    moved = np.abs(sums.sum_block(rows) - sums.sum_block(neighbour)).reshape(2, 2).sum(axis=1)
+    assert (moved <= sums.sensitivity("replace_one", "l1")).all()
 
 
 def test_dplloyds_published_sensitivity_is_broken_by_a_pair():

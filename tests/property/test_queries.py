@@ -35,6 +35,7 @@ def queries(d, seed):
         "interval": IntervalSum(counted=False),
         "counted interval": IntervalSum(counted=True),
         "squared distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=False),
+        "counted distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=True),
         "light counts": RelativeSums(centres, radius, float(d**-0.25)),
     }
 

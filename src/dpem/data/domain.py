@@ -27,6 +27,7 @@ __all__ = ["GRID", "Domain", "norm_squared"]
 
 GRID_BITS = 24
 GRID = 2.0**GRID_BITS
+_SMALLEST_RADIUS = 1e-100  # beyond, squares leave the floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,15 +74,22 @@ class Domain:
                 f"or data_norm=R for rows of norm at most R. They are never read from the data."
             )
         if data_norm is not None:
-            radius = _validate.positive(data_norm, "data_norm")
+            radius = _validate.within(data_norm, "data_norm", _SMALLEST_RADIUS, 1 / _SMALLEST_RADIUS)
             return cls(np.zeros(n_columns), radius, None, None)
         source = "declared"
         if schema is not None:
             bounds, source = schema.bounds, "schema"
         low, high = _column_bounds(bounds, n_columns)
-        centre = (low + high) / 2
-        # Rounded up a little: the corners of the box stay inside the ball.
-        radius = float(np.sqrt((((high - low) / 2) ** 2).sum()) * (1 + 1e-12))
+        with np.errstate(all="ignore"):
+            centre = (low + high) / 2
+            widest = float((high - low).max())
+            # Rounded up a little: the corners of the box stay inside the ball.
+            radius = float(widest * np.sqrt((((high - low) / widest / 2) ** 2).sum()) * (1 + 1e-12))
+        if not _SMALLEST_RADIUS <= radius <= 1 / _SMALLEST_RADIUS or not np.isfinite(centre).all():
+            raise InvalidArgumentError(
+                f"Expected bounds between {_SMALLEST_RADIUS:g} and {1 / _SMALLEST_RADIUS:g} wide, got "
+                f"{radius:g} from centre to corner. Change the unit of the columns."
+            )
         return cls(centre, radius, low, high, source)
 
     @property

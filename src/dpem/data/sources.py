@@ -6,6 +6,8 @@ never parsed by looking at them: a column is numeric by its type, or it is refus
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -71,7 +73,7 @@ class RowSource:
         """Return the block that begins at row `start`, of shape (columns, rows)."""
         stop = min(start + (block_rows or self.block_rows), self.n_rows)
         block = np.empty((self.n_columns, stop - start))
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
             for j, column in enumerate(self._columns):
                 block[j] = column[start:stop]
         return block
@@ -97,9 +99,10 @@ def _frame_columns(
     for name in wanted:
         series = by_name[name]
         if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+            # No word of the type: categories are values, and the type of objects is told by looking at them.
             raise InvalidArgumentError(
-                f"Expected a numeric column, got type {series.dtype} for column {name!r}. Convert it, or "
-                f"leave it out."
+                f"Expected a numeric column, got another type for column {name!r}. Convert it, or leave it "
+                f"out."
             )
         columns.append(_as_array(series))
     # Integer labels are positions, not names (scikit-learn's convention too).
@@ -114,25 +117,44 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
     return array
 
 
+def _nested_rows(rows: Sequence[Any]) -> NDArray[np.float64]:
+    """Return lists of lists as an array; what is no number, and a row of another length, becomes NaN.
+
+    numpy would choose a type, or raise, by looking at all values.
+    """
+    first: Any = rows[0] if len(rows) else 0.0
+    if not isinstance(first, list | tuple | np.ndarray) or np.ndim(first[0] if len(first) else 0.0) > 0:
+        return np.empty(0 if np.ndim(first) == 0 else (0, 0, 0))
+    array = np.full((len(rows), len(first)), np.nan)
+    for i, row in enumerate(rows):
+        if isinstance(row, list | tuple | np.ndarray) and len(row) == len(first):
+            for j, cell in enumerate(row):
+                if isinstance(cell, numbers.Real):
+                    with contextlib.suppress(OverflowError):
+                        array[i, j] = float(cell)
+    return array
+
+
 def _array_columns(data: Any) -> list[NDArray[Any]]:
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(
             "Expected a dense table, got a sparse matrix. Sparse data is not supported: zeros are values "
             "like any other here. Convert it with .toarray() if it fits."
         )
-    array = np.asarray(data)
+    if isinstance(data, list | tuple):
+        data = _nested_rows(data)
+    array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
     if array.ndim != 2:
         raise InvalidArgumentError(
-            f"Expected 2D array, got {array.ndim}D array instead, of shape {array.shape}. Reshape your data "
-            f"either using array.reshape(-1, 1) if it has one column or array.reshape(1, -1) if it has one "
-            f"row."
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
+            f"array.reshape(-1, 1) if it has one column or array.reshape(1, -1) if it has one row."
         )
     if array.dtype.kind == "c":
         raise InvalidArgumentError("Expected real numbers. Complex data not supported.")
     if array.dtype.kind not in "fiub":
         raise InvalidArgumentError(
-            f"Expected a numeric array, got dtype {array.dtype}. Cells are never parsed by looking at them: "
-            f"convert the columns to numbers first."
+            "Expected a numeric array, got one of text or objects. Cells are never parsed by looking at "
+            "them: convert the columns to numbers first."
         )
     _validate.integer(array.shape[1], "number of columns", minimum=0)
     return [array[:, j] for j in range(array.shape[1])]

@@ -89,8 +89,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _source(self, X: Any) -> tuple[RowSource, Domain]:
         """Check what is public of the data, and fix the domain."""
-        names = self.schema.names if self.schema is not None else None
-        source = RowSource(X, names)
+        if self.schema is not None and not isinstance(self.schema, Schema):
+            raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
+        source = RowSource(X, self.schema.names if self.schema is not None else None)
         if self.adjacency == "replace_one" and source.n_rows == 0:
             raise InvalidArgumentError(
                 f"Expected at least one row: Found array with 0 sample(s) (shape=(0, {source.n_columns})) "
@@ -107,12 +108,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             schema=self.schema,
             names=source.names,
         )
+        return source, domain
+
+    def _keep_columns(self, source: RowSource) -> None:
+        """Note the columns of a finished fit, as scikit-learn does."""
         self.n_features_in_ = source.n_columns
         if source.names is not None:
             self.feature_names_in_ = np.array(source.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-        return source, domain
 
     @property
     def _unit(self) -> PrivacyUnit:
@@ -153,8 +157,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 error.add_note("The ledger was charged before the data was read, and stays charged.")
             raise
 
-    def _state(self, gate: ReleaseGate, domain: Domain) -> None:
-        """Write the plan and the privacy statement of a finished fit."""
+    def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain) -> None:
+        """Write columns, plan and privacy statement of a finished fit."""
+        self._keep_columns(source)
         plan = gate.plan
         self.plan_ = plan
         self.privacy_ = PrivacyStatement(
@@ -174,7 +179,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             return self.schema.names
         return getattr(self, "feature_names_in_", None)
 
-    def _state_not_private(self) -> None:
+    def _state_not_private(self, source: RowSource) -> None:
+        self._keep_columns(source)
         self.plan_ = None
         self.privacy_ = PrivacyStatement.not_private()
 
@@ -184,7 +190,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return rows to predict, as a checked (n, d) array: here a bad value raises."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        source = RowSource(X)
+        source = RowSource(X, self.schema.names if self.schema is not None else None)
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
                 "The feature names should match those that were passed during fit: "
@@ -242,8 +248,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
         if metadata["n_iter"] is not None:
             model.n_iter_ = metadata["n_iter"]
-        if set(arrays) != set(cls._fitted_arrays):
+        if set(arrays) != set(cls._fitted_arrays) or (model.plan_ and model.plan_.event != privacy.event):
             raise KeyError("arrays")
+        if any(array.shape[-1:] != (model.n_features_in_,) for array in arrays.values()):
+            raise KeyError("n_features_in")
         for name in cls._fitted_arrays:
             setattr(model, name, arrays[name])
         return model
@@ -288,4 +296,6 @@ def _plain_data(value: Any) -> Any:
         return value.item()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain_data(item) for item in value]
+    if hasattr(value, "to_numpy"):  # bounds as a Series
+        return value.to_numpy().tolist()
     return value

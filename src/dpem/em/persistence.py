@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,16 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         raise ModelFileError(
             f"Expected a saved model, got path={str(path)!r}, which does not exist."
         ) from error
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile, EOFError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        zipfile.BadZipFile,
+        zlib.error,
+        EOFError,
+    ) as error:
         raise ModelFileError(
             f"Expected a model saved by dpem, got path={str(path)!r}, which is none."
         ) from error

@@ -71,7 +71,13 @@ class ReleaseGate:
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
         if ledger is not None:
-            ledger.spend(plan.event, purpose=purpose, adjacency=plan.adjacency, unit=plan.unit)
+            ledger.spend(
+                plan.event,
+                purpose=purpose,
+                adjacency=plan.adjacency,
+                unit=plan.unit,
+                insecure_noise=_recording.get() is not None,
+            )
         self.insecure_noise = False
 
     def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
@@ -94,6 +100,10 @@ class ReleaseGate:
     ) -> ReleasedStatistics:
         shape, mechanism = statistic.noise_shape, stage.mechanism
         if isinstance(mechanism, LaplaceMechanism):
+            if shape is not None:
+                raise PlanViolationError(
+                    "A statistic with a noise shape is released with Gaussian noise only."
+                )
             noisy, one = mechanism.release(raw._values), math.sqrt(2) * mechanism.noise_scale
         else:
             noisy, one = mechanism.release(raw._values, shape), mechanism.noise_stddev

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import InitVar, dataclass, replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 if TYPE_CHECKING:
@@ -84,12 +84,12 @@ class ReleasedStatistics:
     values: NDArray[np.float64]
     noise_stddev: NDArray[np.float64]
     insecure_noise: bool
-    key: object
+    key: InitVar[object]
 
-    def __post_init__(self) -> None:
-        if self.key is not _GATE:
+    def __post_init__(self, key: object) -> None:
+        if key is not _GATE:
             raise TypeError("Only the release gate makes released statistics.")
 
     def with_more_noise(self, noise: NDArray[np.float64]) -> ReleasedStatistics:
         """Return the same statistics with further noise: post-processing, to see what noise does."""
-        return replace(self, values=self.values + noise)
+        return replace(self, values=self.values + noise, key=_GATE)

@@ -37,6 +37,10 @@ class IntegerTotal:
 
     def value(self) -> NDArray[np.int64]:
         """Return the sum, clipped to what 64 bits hold (a contraction: no sensitivity grows)."""
-        total = self._high.astype(object) * 2**_LOW_BITS + self._low.astype(object)
         limit = 2**62 - 1
-        return np.array([min(max(int(t), -limit), limit) for t in total], dtype=np.int64)
+        carry = self._low >> _LOW_BITS
+        high = self._high + carry
+        low = self._low - (carry << _LOW_BITS)
+        top = limit >> _LOW_BITS  # beyond it, the clipped value is the limit itself
+        total = (np.clip(high, -top, top) << _LOW_BITS) + low
+        return np.clip(np.where(high > top, limit, np.where(high < -top, -limit, total)), -limit, limit)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.metrics import pairwise_distances_argmin_min
 
 from dpem.data import RowSource
 from dpem.data.domain import GRID
 from dpem.em.one_release import ClippedRows, PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, IntervalSum, SquaredDistances
+from dpem.errors import InvalidArgumentError
+from dpem.models.nearest_centre import squared_distance_to_nearest
 
 if TYPE_CHECKING:
     import os
@@ -45,8 +46,7 @@ def nicv(X: Any, centers: NDArray[np.float64]) -> float:
     source = RowSource(X)
     total = 0.0
     for block in source.blocks():
-        distances = pairwise_distances_argmin_min(np.ascontiguousarray(block.T), np.asarray(centers))[1]
-        total += float((distances**2).sum())
+        total += squared_distance_to_nearest(block.T, np.asarray(centers, dtype=np.float64))
     return total / max(source.n_rows, 1)
 
 
@@ -85,9 +85,16 @@ def private_nicv(
     >>> abs(released.value - nicv(X, np.zeros((1, 2)))) < 8 * released.standard_error
     True
     """
+    points = np.asarray(centers, dtype=np.float64)
 
     def statistic(domain: Domain, private_n: bool) -> SquaredDistances:
-        return SquaredDistances(domain.points_to_grid(np.atleast_2d(centers)), counted=private_n)
+        inside = points.ndim == 2 and len(points) >= 1 and points.shape[1] == domain.n_columns
+        if not inside or not (np.linalg.norm(points - domain.centre, axis=1) <= domain.radius).all():
+            raise InvalidArgumentError(
+                f"Expected centers of shape (k, {domain.n_columns}) inside the domain of the rows, got shape "
+                f"{points.shape}, or a centre that is outside or not finite. Nothing was charged."
+            )
+        return SquaredDistances(domain.points_to_grid(points), counted=private_n)
 
     def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
         n = n_rows if n_rows is not None else max(1.0, released.values[1] / 2.0**LINEAR_BITS)

@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.cluster import KMeans as PlainKMeans
 
 from dpem import _validate
@@ -31,7 +30,7 @@ __all__ = ["KMeans"]
 _USEFUL = 15.0
 
 
-class KMeans(NearestCentreMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class KMeans(NearestCentreMixin, PrivateEstimator):
     r"""k-means clustering under differential privacy.
 
     A small share of the budget buys where the data lies, a noisy grid of counts gives the start, and a few
@@ -169,7 +168,7 @@ class KMeans(NearestCentreMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             self.cluster_centers_ = plain.cluster_centers_
             self.standard_errors_ = np.zeros_like(self.cluster_centers_)
             self.n_iter_ = int(plain.n_iter_)
-            self._state_not_private()
+            self._state_not_private(source)
             return self
         n_rows = self._public_rows(source)
         plan = self._plan(source.n_columns, iterations)
@@ -185,7 +184,7 @@ class KMeans(NearestCentreMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         spread = standard_errors(model, before, released, random_state)
         self.standard_errors_ = spread * (domain.radius / GRID)
         self.n_iter_ = iterations
-        self._state(gate, domain)
+        self._state(gate, source, domain)
         return self
 
     def _plan(self, n_columns: int, iterations: int) -> Plan:

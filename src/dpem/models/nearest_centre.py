@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
 
@@ -11,10 +12,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NearestCentreMixin"]
+__all__ = ["NearestCentreMixin", "squared_distance_to_nearest"]
 
 
-class NearestCentreMixin:
+class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
     """Predict, transform and score by distances to `cluster_centers_`."""
 
     cluster_centers_: NDArray[np.float64]
@@ -31,8 +32,7 @@ class NearestCentreMixin:
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the index of the nearest centre for each row. As sensitive as X: keep it with the data."""
         rows = self._rows(X)
-        labels: NDArray[np.intp] = pairwise_distances_argmin_min(rows, self.cluster_centers_)[0]
-        return labels
+        return _nearest(rows, self.cluster_centers_)
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the distance of each row to each centre. As sensitive as X: keep it with the data."""
@@ -42,6 +42,16 @@ class NearestCentreMixin:
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the sum of squared distances to the nearest centre. As sensitive as X."""
-        rows = self._rows(X)
-        distances = pairwise_distances_argmin_min(rows, self.cluster_centers_)[1]
-        return -float((distances**2).sum())
+        return -squared_distance_to_nearest(self._rows(X), self.cluster_centers_)
+
+
+def squared_distance_to_nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> float:
+    """Return the sum of squared distances to the nearest centre, precise at any offset of the data."""
+    return float(((rows - centres[_nearest(rows, centres)]) ** 2).sum())
+
+
+def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.intp]:
+    # Shifted to the centres first: the fast formula for distances loses its digits far from zero.
+    middle = centres.mean(axis=0)
+    labels: NDArray[np.intp] = pairwise_distances_argmin_min(rows - middle, centres - middle)[0]
+    return labels

@@ -6,7 +6,6 @@ from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dpem import _validate
 from dpem.data.domain import GRID, onto_grid
@@ -27,7 +26,7 @@ __all__ = ["DPLloyd", "KMeans"]
 _COMPOSITIONS = ("linear", "zcdp")
 
 
-class _PaperKMeans(NearestCentreMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
     """What the two share: J steps from a public start, replace-one, one epsilon_i for every mechanism."""
 
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
@@ -58,7 +57,7 @@ class _PaperKMeans(NearestCentreMixin, ClassNamePrefixFeaturesOutMixin, Transfor
                 centres = self._step(gate, centres, float(n_rows or 1))
         self.cluster_centers_ = domain.from_grid(centres)
         self.n_iter_ = iterations
-        self._state(gate, domain)
+        self._state(gate, source, domain)
         return self
 
     @abstractmethod

@@ -243,6 +243,7 @@ class Ledger:
         analyst: str | None = None,
         adjacency: str | None = None,
         unit: PrivacyUnit | None = None,
+        insecure_noise: bool = False,
     ) -> Spend:
         """Charge a whole plan, or refuse it. Call this before the data is read.
 
@@ -261,6 +262,8 @@ class Ledger:
             The plan's neighbouring relation: the ledger's unless given, and refused if another.
         unit : PrivacyUnit, optional
             The plan's unit of privacy: the ledger's unless given, and refused if another.
+        insecure_noise : bool, default False
+            Mark the charge as insecure although noise is not seeded: raw statistics are being recorded.
 
         Raises
         ------
@@ -278,7 +281,7 @@ class Ledger:
             "purpose": purpose,
             "analyst": analyst,
             "event": json.dumps(event.to_dict(), sort_keys=True),
-            "insecure_noise": int(not entropy().is_secure),
+            "insecure_noise": int(insecure_noise or not entropy().is_secure),
             "units": str(units),
         }
         with self._connection() as connection:

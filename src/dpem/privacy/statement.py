@@ -141,8 +141,9 @@ class PrivacyStatement:
         pair = f"(epsilon = {_exact(self.epsilon)}, delta = {_exact(self.delta)})"
         if self.insecure_noise:
             return (
-                f"THIS RELEASE IS NOT PRIVATE: its noise was drawn from a seed, and whoever has the "
-                f"seed can remove it. With secure noise it would be {pair}-differentially private."
+                f"THIS RELEASE IS NOT PRIVATE: its noise was drawn from a seed, or its raw statistics were "
+                f"recorded, so that the noise can be removed. Otherwise it would be {pair}-differentially "
+                f"private."
             )
         return f"This release is {pair}-differentially private."
 
