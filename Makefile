@@ -10,7 +10,7 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q tests
 endef
-END_TOOLS := 'dp-accounting>=0.6' hypothesis mpmath opendp pytest pytest-timeout ruff
+END_TOOLS := 'dp-accounting>=0.6' hypothesis mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans figure-gowalla experiment-kmeans audit ends lock clean help
 
@@ -74,7 +74,7 @@ audit: $(READY)  ## slow statistical audits, far larger than those inside the te
 	$(BIN)/python -m pytest -m audit tests
 
 ends: $(READY)   ## the tests at both ends of the supported versions
-	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*')
+	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'narwhals==2.0.*')
 	$(call test_end,3.12,numpy scipy scikit-learn)
 	$(call test_end,3.13,numpy scipy scikit-learn)
 
