@@ -333,6 +333,7 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
         wide = X.astype(np.longdouble)
         wide[4, 0] = np.longdouble("1e400")
         model.fit(wide)
+    assert np.isfinite(model.cluster_centers_).all()
 
 
 # -- epsilon = inf -------------------------------------------------------------------------------------
