@@ -2,9 +2,15 @@
 
 import os
 
+import hypothesis
 import pytest
 
 _REQUIRE_ALL = os.environ.get("DPEM_REQUIRE_ALL") == "1"
+
+# A judged run draws the same examples every time; runs at the desk go on searching.
+hypothesis.settings.register_profile("judged", derandomize=True)
+if _REQUIRE_ALL:
+    hypothesis.settings.load_profile("judged")
 
 
 def _forbid_skip(report):
