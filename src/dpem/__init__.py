@@ -4,6 +4,7 @@ from dpem import errors, paper, privacy, testing
 from dpem.data.schema import Schema
 from dpem.em.estimator import load
 from dpem.models.diagnostics import clipped_fraction, nicv, private_nicv
+from dpem.models.gaussian_mixture import GaussianMixture
 from dpem.models.kmeans import KMeans
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.statement import PrivacyStatement
@@ -11,6 +12,7 @@ from dpem.privacy.statement import PrivacyStatement
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "GaussianMixture",
     "KMeans",
     "Ledger",
     "PrivacyStatement",

@@ -104,5 +104,9 @@ class DeltaWarning(DpemWarning):
     """Delta is so large that a mechanism which publishes a row outright would meet it."""
 
 
+class FewerComponentsWarning(DpemWarning):
+    """Noise leaves room for fewer components than were asked for; fewer are fitted."""
+
+
 class WeakSignalWarning(DpemWarning):
     """Rows, clusters and budget, all public, leave too little signal for a useful result."""

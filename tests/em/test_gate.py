@@ -184,7 +184,7 @@ def test_what_the_gate_draws_has_the_charged_spread(laplace):
     query = ClusterCounts(np.zeros((2000, 2)))
     sensitivity = query.sensitivity("replace_one", "l1" if laplace else "l2")
     plan = Plan.per_mechanism(
-        [Stage("counts", 1.0, sensitivity)], composition="zcdp", epsilon=0.1, delta=1e-6, laplace=laplace
+        [Stage("counts", 1.0, sensitivity, laplace=laplace)], composition="zcdp", epsilon=0.1, delta=1e-6
     )
     released = make_gate(plan).release("counts", query)
     event = plan.stages[0].event
@@ -197,7 +197,7 @@ def test_what_the_gate_draws_has_the_charged_spread(laplace):
 def test_a_noise_shape_with_laplace_noise_is_refused():
     query = SecondMoments(np.zeros(2), 1.0)
     plan = Plan.per_mechanism(
-        [Stage("m", 1.0, 2.0**40)], composition="linear", epsilon=1.0, delta=1e-6, laplace=True
+        [Stage("m", 1.0, 2.0**40, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6
     )
     with pytest.raises((PlanViolationError, TypeError), match="Gaussian noise only"):
         make_gate(plan).release("m", query)

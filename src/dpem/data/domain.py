@@ -32,14 +32,15 @@ _SMALLEST_RADIUS = 1e-100  # beyond, squares leave the floats
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """A public ball in the user's units, with column bounds where they were declared.
+    """A public ball or ellipsoid in the user's units, with column bounds where they were declared.
 
     Attributes
     ----------
     centre : ndarray of shape (d,)
-        The centre of the ball.
-    radius : float
-        Its radius. Distances keep their proportions: the map is a shift and one common scale.
+        Its centre.
+    scale : ndarray of shape (d,)
+        What becomes 1 along each column. All equal (the radius of a ball) where distances must keep their
+        proportions.
     low, high : ndarray of shape (d,), or None
         Column bounds that rows are clipped to first.
     source : {"declared", "schema"}
@@ -47,7 +48,7 @@ class Domain:
     """
 
     centre: NDArray[np.float64]
-    radius: float
+    scale: NDArray[np.float64]
     low: NDArray[np.float64] | None
     high: NDArray[np.float64] | None
     source: str = "declared"
@@ -61,8 +62,13 @@ class Domain:
         data_norm: float | None = None,
         schema: Schema | None = None,
         names: Sequence[str] | None = None,
+        keep_distances: bool = True,
     ) -> Domain:
-        """Build the domain from an estimator's arguments: exactly one of the three must be given."""
+        """Build the domain from an estimator's arguments: exactly one of the three must be given.
+
+        With `keep_distances`, a box lies in a ball in the user's units. Without, every column is scaled by
+        its own bounds, so that a column in small units is not lost beside one in large units.
+        """
         given = [
             n for n, v in (("bounds", bounds), ("data_norm", data_norm), ("schema", schema)) if v is not None
         ]
@@ -75,7 +81,7 @@ class Domain:
             )
         if data_norm is not None:
             radius = _validate.within(data_norm, "data_norm", _SMALLEST_RADIUS, 1 / _SMALLEST_RADIUS)
-            return cls(np.zeros(n_columns), radius, None, None)
+            return cls(np.zeros(n_columns), np.full(n_columns, radius), None, None)
         source = "declared"
         if schema is not None:
             bounds, source = schema.bounds, "schema"
@@ -83,19 +89,32 @@ class Domain:
         with np.errstate(all="ignore"):
             centre = (low + high) / 2
             widest = float((high - low).max())
-            # Rounded up a little: the corners of the box stay inside the ball.
-            radius = float(widest * np.sqrt((((high - low) / widest / 2) ** 2).sum()) * (1 + 1e-12))
-        if not _SMALLEST_RADIUS <= radius <= 1 / _SMALLEST_RADIUS or not np.isfinite(centre).all():
+            # Rounded up a little: the corners of the box stay inside.
+            if keep_distances:
+                radius = widest * np.sqrt((((high - low) / widest / 2) ** 2).sum()) * (1 + 1e-12)
+                scale = np.full(n_columns, radius)
+            else:
+                scale = (high - low) * (np.sqrt(n_columns) / 2 * (1 + 1e-12))
+        smallest, largest = float(scale.min()), float(scale.max())
+        if (
+            not (smallest >= _SMALLEST_RADIUS and largest <= 1 / _SMALLEST_RADIUS)
+            or not np.isfinite(centre).all()
+        ):
             raise InvalidArgumentError(
                 f"Expected bounds between {_SMALLEST_RADIUS:g} and {1 / _SMALLEST_RADIUS:g} wide, got "
-                f"{radius:g} from centre to corner. Change the unit of the columns."
+                f"{smallest:g} to {largest:g} from centre to corner. Change the unit of the columns."
             )
-        return cls(centre, radius, low, high, source)
+        return cls(centre, scale, low, high, source)
 
     @property
     def n_columns(self) -> int:
         """How many columns a row has."""
         return len(self.centre)
+
+    @property
+    def radius(self) -> float:
+        """The radius of the ball, where distances keep their proportions; else the largest scale."""
+        return float(self.scale.max())
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a block of shape (columns, rows) into integers (as floats) of norm at most 2^24 per row.
@@ -111,7 +130,7 @@ class Domain:
                 if self.low is not None and self.high is not None:
                     column = np.minimum(np.maximum(column, self.low[j]), self.high[j])
                 np.subtract(column, self.centre[j], out=u[j])
-            u /= self.radius
+                u[j] /= self.scale[j]
             good = np.isfinite(columns).all(axis=0)
             norm = np.sqrt(norm_squared(u))
             good &= np.isfinite(norm)
@@ -132,17 +151,25 @@ class Domain:
                 inside = (columns >= self.low[:, None]) & (columns <= self.high[:, None])
                 good = inside.all(axis=0)
             else:
-                good = norm_squared((columns - self.centre[:, None]) / self.radius) <= 1.0
+                good = norm_squared((columns - self.centre[:, None]) / self.scale[:, None]) <= 1.0
         return np.where(good, 0.0, GRID)[None]
 
     def from_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map points of shape (..., d) in grid units back to the user's units."""
-        scaled: NDArray[np.float64] = np.asarray(points) * (self.radius / GRID)
+        scaled: NDArray[np.float64] = np.asarray(points) * (self.scale / GRID)
         return scaled + self.centre
+
+    def clip(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move rows of shape (n, d) in the user's units into the bounds, or into the ball."""
+        if self.low is not None and self.high is not None:
+            return np.minimum(np.maximum(rows, self.low), self.high)
+        relative = rows - self.centre
+        norm = np.sqrt(((relative / self.scale) ** 2).sum(axis=1, keepdims=True))
+        return np.asarray(self.centre + relative / np.maximum(norm, 1.0))
 
     def points_to_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
         """Map public points of shape (k, d) in the user's units onto the grid, inside the ball."""
-        u = (np.asarray(points, dtype=np.float64) - self.centre) / self.radius
+        u = (np.asarray(points, dtype=np.float64) - self.centre) / self.scale
         return onto_grid(u * GRID)
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:

@@ -87,7 +87,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         Adjacency.parse(self.adjacency)
         _validate.integer(self.rows_per_person, "rows_per_person")
 
-    def _source(self, X: Any) -> tuple[RowSource, Domain]:
+    def _source(self, X: Any, *, keep_distances: bool = True) -> tuple[RowSource, Domain]:
         """Check what is public of the data, and fix the domain."""
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
@@ -101,14 +101,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise InvalidArgumentError(
                 f"Expected the {len(self.schema.names)} columns of the schema, got {source.n_columns}."
             )
-        domain = Domain.from_arguments(
-            source.n_columns,
+        return source, self._domain(source.n_columns, source.names, keep_distances=keep_distances)
+
+    def _domain(
+        self, n_columns: int, names: Sequence[str] | None = None, *, keep_distances: bool = True
+    ) -> Domain:
+        """Return the public domain that the arguments declare."""
+        return Domain.from_arguments(
+            n_columns,
             bounds=self.bounds,
             data_norm=self.data_norm,
             schema=self.schema,
-            names=source.names,
+            names=names,
+            keep_distances=keep_distances,
         )
-        return source, domain
 
     def _keep_columns(self, source: RowSource) -> None:
         """Note the columns of a finished fit, as scikit-learn does."""
@@ -224,7 +230,20 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             "plan": None if self.plan_ is None else self.plan_.to_dict(),
             "n_iter": getattr(self, "n_iter_", None),
         }
-        write_model(path, metadata, {name: getattr(self, name) for name in self._fitted_arrays})
+        write_model(path, metadata, self._arrays())
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return what is saved of a fit: released arrays by name."""
+        return {name: getattr(self, name) for name in self._fitted_arrays}
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Take back what `_arrays` gave; a KeyError says that something is missing or has another shape."""
+        if set(arrays) != set(self._fitted_arrays):
+            raise KeyError("arrays")
+        if any(array.shape[-1:] != (self.n_features_in_,) for array in arrays.values()):
+            raise KeyError("n_features_in")
+        for name, array in arrays.items():
+            setattr(self, name, array)
 
     def _saved_parameters(self) -> dict[str, Any]:
         saved = {}
@@ -248,12 +267,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
         if metadata["n_iter"] is not None:
             model.n_iter_ = metadata["n_iter"]
-        if set(arrays) != set(cls._fitted_arrays) or (model.plan_ and model.plan_.event != privacy.event):
-            raise KeyError("arrays")
-        if any(array.shape[-1:] != (model.n_features_in_,) for array in arrays.values()):
-            raise KeyError("n_features_in")
-        for name in cls._fitted_arrays:
-            setattr(model, name, arrays[name])
+        if model.plan_ and model.plan_.event != privacy.event:
+            raise KeyError("plan")
+        model._restore_arrays(arrays)
         return model
 
     def _repr_html_inner(self) -> str:

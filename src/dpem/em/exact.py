@@ -24,7 +24,9 @@ class ExactArithmeticError(ArithmeticError):
     """The matrix product of this machine is not exact on integers: nothing may be released with it."""
 
 
-def exact_product(a: NDArray[np.float64], b: NDArray[np.float64], bound: float) -> NDArray[np.float64]:
+def exact_product(
+    a: NDArray[np.float64], b: NDArray[np.float64], bound: float, group: int | None = None
+) -> NDArray[np.float64]:
     """Return ``a @ b`` for integer matrices, exactly.
 
     Parameters
@@ -33,11 +35,14 @@ def exact_product(a: NDArray[np.float64], b: NDArray[np.float64], bound: float) 
         The factors.
     bound : float
         At most 2^52; the caller proves from public facts that every sum of absolute products stays below it.
+    group : int, optional
+        How many rows of `a` are checked by one sum of them, where the caller knows that products with that
+        sum stay below 2^53 too; from `bound` unless given.
     """
     _self_test()
     # Kernels differ by shape, so each product carries its own check: sums of rows of `a` as further rows.
-    group = int(EXACT // (2 * bound))
-    if group < 1:
+    group = group or int(EXACT // (2 * bound))
+    if group < 1 or bound > EXACT / 2:
         raise ExactArithmeticError("A product was asked for that float64 cannot hold exactly.")
     starts = np.arange(0, len(a), group)
     product = np.vstack([a, np.add.reduceat(a, starts, axis=0)]) @ b

@@ -56,7 +56,7 @@ class Frame:
 
 
 def private_frame(
-    gate: ReleaseGate, n_columns: int, n_rows: int | None, quantile: float, names: tuple[str, str]
+    gate: ReleaseGate, n_columns: int, n_rows: float | None, quantile: float, names: tuple[str, str]
 ) -> Frame:
     """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
 

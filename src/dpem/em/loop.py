@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+
+from dpem._threads import one_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from dpem.em.progress import Progress
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
     from dpem.privacy.randomness import PublicRandom
 
-__all__ = ["EMModel", "run_em", "standard_errors"]
+__all__ = ["EMModel", "run_em", "spread_of_draws", "standard_errors"]
 
 P = TypeVar("P")
 
@@ -37,15 +40,17 @@ class EMModel(Protocol[P]):
 
 
 def run_em(
-    gate: ReleaseGate, model: EMModel[P], start: P, stage: str, iterations: int, progress: Progress
+    gate: ReleaseGate, model: EMModel[P], start: P, stages: Sequence[str], progress: Progress
 ) -> tuple[P, P, ReleasedStatistics]:
     """Run the planned steps, at least one; return the last parameters, those before them, and the release."""
     parameters = start
-    for step in range(iterations):
-        progress.step(f"{stage} {step + 1} of {iterations}")
+    for step, stage in enumerate(stages):
+        progress.step(f"{stage.rstrip(' 0123456789')} {step + 1} of {len(stages)}")
         before = parameters
-        released = gate.release(stage, model.statistic(before))
-        with threadpool_limits(1):  # eigenvalues and inverses change bits with the number of threads
+        with one_thread():  # eigenvalues and inverses change bits with the number of threads
+            statistic = model.statistic(before)
+        released = gate.release(stage, statistic)
+        with one_thread():
             parameters = model.m_step(before, released)
     return parameters, before, released
 
@@ -62,10 +67,15 @@ def standard_errors(
     Fresh noise of the same size is added to the released statistics, the M-step repeated, and the spread
     taken: post-processing, free of charge. It knows nothing of sampling error, nor of noise in earlier steps.
     """
-    with threadpool_limits(1):
-        draws = [
-            model.m_step(before, released.with_more_noise(random_state.normal(0.0, released.noise_stddev)))
-            for _ in range(n_draws)
-        ]
-    spread: NDArray[np.float64] = np.std(np.stack(draws), axis=0)
-    return spread
+    draws = (
+        (model.m_step(before, released.with_more_noise(random_state.normal(0.0, released.noise_stddev))),)
+        for _ in range(n_draws)
+    )
+    return spread_of_draws(draws)[0]
+
+
+def spread_of_draws(draws: Iterable[tuple[NDArray[np.float64], ...]]) -> tuple[NDArray[np.float64], ...]:
+    """Return the standard deviation of each array over draws of them."""
+    with one_thread():
+        columns = zip(*draws, strict=True)
+        return tuple(np.asarray(np.std(np.stack(column), axis=0)) for column in columns)

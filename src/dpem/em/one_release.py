@@ -64,6 +64,7 @@ def release_one(
     rows_per_person: int,
     ledger: Ledger | str | os.PathLike[str] | None,
     n_jobs: int | None,
+    keep_distances: bool = True,
 ) -> PrivateValue:
     """Charge, read and release one statistic; `value` turns it into a number and its standard error.
 
@@ -74,7 +75,12 @@ def release_one(
     if not private_n:
         _validate.integer(source.n_rows, "number of rows")
     domain = Domain.from_arguments(
-        source.n_columns, bounds=bounds, data_norm=data_norm, schema=schema, names=source.names
+        source.n_columns,
+        bounds=bounds,
+        data_norm=data_norm,
+        schema=schema,
+        names=source.names,
+        keep_distances=keep_distances,
     )
     query = statistic(domain, private_n)
     plan = Plan.build(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
 from dpem.privacy import sensitivity as sensitivities
+from dpem.privacy._rounding import root_up
 from dpem.privacy.budget import Budget
 from dpem.privacy.calibration import split
-from dpem.privacy.events import ComposedEvent, GaussianEvent, LaplaceEvent, event_from_dict
+from dpem.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
 from dpem.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.per_mechanism import per_mechanism_budget
@@ -30,6 +31,7 @@ class Stage:
     sensitivity: float
     repeats: int = 1
     mechanisms: int = 1
+    laplace: bool = False  # where each mechanism has its own epsilon_i; shares of mu^2 are Gaussian
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,7 @@ class PlannedStage:
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PlannedStage:
         """Rebuild what :meth:`to_dict` described."""
-        event = event_from_dict(description["event"])
-        if not isinstance(event, GaussianEvent | LaplaceEvent):
-            raise _validate.fail("a Gaussian or Laplace event", "event", type(event).__name__)
-        return cls(**description | {"event": event})
+        return cls(**description | {"event": _elementary(event_from_dict(description["event"]))})
 
 
 @dataclass(frozen=True)
@@ -111,6 +110,7 @@ class Plan:
     unit: PrivacyUnit
     stages: tuple[PlannedStage, ...]
     accountant: str = "gdp"
+    charged: ComposedEvent | None = None  # where a release chose the stages: what was charged for them
 
     @classmethod
     def build(
@@ -139,12 +139,30 @@ class Plan:
         )
         planned, position = [], 0
         for stage, share in zip(stages, shares, strict=True):
-            one_unit = sensitivities.for_person(stage.sensitivity, unit.rows_per_person)
-            multiplier = events[position].noise_multiplier
-            event = GaussianEvent(multiplier)
-            planned.append(PlannedStage(stage.name, share, stage.repeats, one_unit, event))
+            planned.append(_planned(stage, share, events[position], unit))
             position += stage.repeats
         return cls(epsilon, delta, adjacency, unit, tuple(planned))
+
+    def refined(self, name: str, stages: Sequence[Stage], *, by_release: bool) -> Plan:
+        """Replace a stage that is not used yet by others that together cost no more.
+
+        `by_release` says that a released value (a noisy number of rows) chose the stages. Their total is then
+        fixed in advance but not their number; it stays charged as the one mechanism that they replace, which
+        fully adaptive composition of Gaussian mechanisms allows (docs/proofs/gaussian-dp.md).
+        """
+        reserved = self.stage(name)
+        if reserved.repeats != 1 or not isinstance(reserved.event, GaussianEvent):
+            raise _validate.fail("a stage of one Gaussian release", "stage", name)
+        total = sum(Fraction(stage.share) for stage in stages)
+        planned = []
+        for stage in stages:
+            part = Fraction(stage.share) / total  # of the reserved mu^2, which is 1 / multiplier^2
+            squared = Fraction(reserved.event.noise_multiplier) ** 2 / (part / stage.repeats)
+            event = GaussianEvent(root_up(squared))
+            planned.append(_planned(stage, float(part) * reserved.share, event, self.unit))
+        position = self.stages.index(reserved)
+        all_stages = self.stages[:position] + tuple(planned) + self.stages[position + 1 :]
+        return replace(self, stages=all_stages, charged=self.event if by_release else None)
 
     @classmethod
     def per_mechanism(
@@ -154,23 +172,27 @@ class Plan:
         composition: str,
         epsilon: float,
         delta: float,
-        laplace: bool,
+        delta_i: float | None = None,
         unit: PrivacyUnit | None = None,
     ) -> Plan:
         """Give every mechanism of every stage the same epsilon_i, as the paper does (replace-one)."""
         unit = unit or PrivacyUnit()
-        count = sum(stage.repeats * stage.mechanisms for stage in stages)
-        kinds = {"n_laplace": count, "n_gaussian": 0} if laplace else {"n_laplace": 0, "n_gaussian": count}
-        (event, _), *_ = per_mechanism_budget(composition, epsilon, delta, **kinds).event.parts
-        if not isinstance(event, GaussianEvent | LaplaceEvent):
-            raise _validate.fail("a Gaussian or Laplace event", "event", type(event).__name__)
+        counts = {
+            laplace: sum(stage.repeats * stage.mechanisms for stage in stages if stage.laplace is laplace)
+            for laplace in (True, False)
+        }
+        count = counts[True] + counts[False]
+        budget = per_mechanism_budget(
+            composition, epsilon, delta, n_laplace=counts[True], n_gaussian=counts[False], delta_i=delta_i
+        )
+        events = {isinstance(event, LaplaceEvent): event for event, _ in budget.event.parts}
         planned = [
             PlannedStage(
                 stage.name,
                 stage.repeats * stage.mechanisms / count,
                 stage.repeats,
                 sensitivities.for_person(stage.sensitivity, unit.rows_per_person),
-                event,
+                _elementary(events[stage.laplace]),
                 stage.mechanisms,
             )
             for stage in stages
@@ -183,10 +205,16 @@ class Plan:
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
         for stage in self.stages:
             stage.mechanism  # noqa: B018  (raises, before anything is charged, if noise cannot be drawn)
+        if self.charged is not None and _squared_mu(self._stages_event) > _squared_mu(self.charged):
+            raise _validate.fail("stages that cost no more than was charged", "stages", len(self.stages))
 
     @property
     def event(self) -> ComposedEvent:
         """All that the plan will release, as one event to charge."""
+        return self.charged or self._stages_event
+
+    @property
+    def _stages_event(self) -> ComposedEvent:
         return ComposedEvent(tuple((s.event, s.repeats * s.mechanisms) for s in self.stages))
 
     @property
@@ -224,11 +252,17 @@ class Plan:
             "unit": self.unit.to_dict(),
             "stages": [stage.to_dict() for stage in self.stages],
             "accountant": self.accountant,
+            "charged": None if self.charged is None else self.charged.to_dict(),
         }
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Plan:
         """Rebuild what :meth:`to_dict` described."""
+        charged = description.get("charged")
+        if charged is not None:
+            charged = event_from_dict(charged)
+            if not isinstance(charged, ComposedEvent):
+                raise _validate.fail("a composed event", "charged", type(charged).__name__)
         return cls(
             description["epsilon"],
             description["delta"],
@@ -236,4 +270,26 @@ class Plan:
             PrivacyUnit.from_dict(description["unit"]),
             tuple(PlannedStage.from_dict(stage) for stage in description["stages"]),
             description["accountant"],
+            charged,
         )
+
+
+def _planned(stage: Stage, share: float, event: GaussianEvent, unit: PrivacyUnit) -> PlannedStage:
+    one_unit = sensitivities.for_person(stage.sensitivity, unit.rows_per_person)
+    return PlannedStage(stage.name, share, stage.repeats, one_unit, GaussianEvent(event.noise_multiplier))
+
+
+def _elementary(event: Event) -> GaussianEvent | LaplaceEvent:
+    if not isinstance(event, GaussianEvent | LaplaceEvent):
+        raise _validate.fail("a Gaussian or Laplace event", "event", type(event).__name__)
+    return event
+
+
+def _squared_mu(event: ComposedEvent) -> Fraction:
+    """Return the exact sum of mu^2 of Gaussian mechanisms."""
+    total = Fraction(0)
+    for part, count in flatten(event).items():
+        if not isinstance(part, GaussianEvent):
+            raise _validate.fail("Gaussian events", "charged", type(part).__name__)
+        total += count / Fraction(part.noise_multiplier) ** 2
+    return total

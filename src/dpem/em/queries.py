@@ -16,6 +16,7 @@ import numpy as np
 from dpem.data.domain import GRID, norm_squared
 from dpem.em.exact import exact_product
 from dpem.privacy import sensitivity
+from dpem.privacy.sensitivity import interval as interval_sensitivity
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,6 +31,7 @@ __all__ = [
     "SecondMoments",
     "SquaredDistances",
     "Sums",
+    "interval_sensitivity",
     "nearest",
     "onto_unit_grid",
 ]
@@ -50,6 +52,7 @@ class Sums:
     n_columns: int
     counted: bool
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -77,6 +80,7 @@ class DistanceHistogram:
     points: NDArray[np.float64]  # (k, d), integers
     edges: NDArray[np.float64]  # grid units
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -104,6 +108,7 @@ class SecondMoments:
 
     centre: NDArray[np.float64]  # (d,), integers
     radius: float  # grid units
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -142,6 +147,7 @@ class GridHistogram:
     half_widths: NDArray[np.float64]  # (p,), grid units: the grid reaches from -h to h
     cells: int  # per axis
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -170,6 +176,7 @@ class IntervalSum:
 
     counted: bool
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -179,7 +186,7 @@ class IntervalSum:
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
         _gaussian_only(norm)
-        return sensitivity.interval(GRID, adjacency, counted=self.counted)
+        return interval_sensitivity(GRID, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the column, limited to the interval, then count."""
@@ -194,6 +201,7 @@ class SquaredDistances:
     points: NDArray[np.float64]  # (k, d), integers
     counted: bool
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -208,7 +216,7 @@ class SquaredDistances:
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
         _gaussian_only(norm)
-        return sensitivity.interval(2.0**LINEAR_BITS, adjacency, counted=self.counted)
+        return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the scaled squared distances, then count."""
@@ -229,6 +237,7 @@ class RelativeSums:
     radius: float  # grid units
     count_weight: float
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:

@@ -22,12 +22,12 @@ from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dpem.data import Domain, RowSource
-    from dpem.em.plan import Plan, PlannedStage
+    from dpem.em.plan import Plan, PlannedStage, Stage
     from dpem.engines.base import Engine
     from dpem.privacy.events import Event
     from dpem.privacy.ledger import Ledger
@@ -79,6 +79,12 @@ class ReleaseGate:
                 insecure_noise=_recording.get() is not None,
             )
         self.insecure_noise = False
+
+    def refine(self, name: str, stages: Sequence[Stage]) -> None:
+        """Replace an unused stage by others chosen from released values, within what it was charged."""
+        if self._used[name]:
+            raise PlanViolationError(f"Stage {name!r} is used up: it cannot be refined.")
+        self.plan = self.plan.refined(name, stages, by_release=True)
 
     def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
         """Sum a statistic over all rows and release it under the stage `name` of the plan."""

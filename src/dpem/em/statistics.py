@@ -31,8 +31,15 @@ class RowStatistic(Protocol):
         """Noise of each entry relative to the mechanism's, where it is not 1 for all."""
         ...
 
+    @property
+    def coarse_bits(self) -> int:
+        """How many low bits of the sum are dropped before release, so that many rows fit 64 bits."""
+        ...
+
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
-        """Sensitivity of the sum in grid units, each entry divided by its relative noise.
+        """Sensitivity of what is released, each entry divided by its relative noise.
+
+        Dropping low bits rounds a sum down, which can add 1 to the change of every entry.
 
         Statistics that are only ever released with Gaussian noise may leave out the L1 norm.
         """

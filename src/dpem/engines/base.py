@@ -21,6 +21,11 @@ class BlockSum(Protocol):
         """Length of the vector."""
         ...
 
+    @property
+    def coarse_bits(self) -> int:
+        """How many low bits of the whole sum are dropped."""
+        ...
+
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum over a block of grid rows of shape (columns, rows)."""
         ...

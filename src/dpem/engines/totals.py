@@ -35,12 +35,16 @@ class IntegerTotal:
         self._high += other._high
         self._low += other._low
 
-    def value(self) -> NDArray[np.int64]:
-        """Return the sum, clipped to what 64 bits hold (a contraction: no sensitivity grows)."""
+    def value(self, coarse_bits: int = 0) -> NDArray[np.int64]:
+        """Return the sum without its lowest bits (at most 20), rounded down.
+
+        It is clipped to what 64 bits hold: a contraction, so that no sensitivity grows.
+        """
         limit = 2**62 - 1
         carry = self._low >> _LOW_BITS
         high = self._high + carry
-        low = self._low - (carry << _LOW_BITS)
-        top = limit >> _LOW_BITS  # beyond it, the clipped value is the limit itself
-        total = (np.clip(high, -top, top) << _LOW_BITS) + low
+        low = (self._low - (carry << _LOW_BITS)) >> coarse_bits
+        kept = _LOW_BITS - coarse_bits
+        top = limit >> kept  # beyond it, the clipped value is the limit itself
+        total = (np.clip(high, -top, top) << kept) + low
         return np.clip(np.where(high > top, limit, np.where(high < -top, -limit, total)), -limit, limit)

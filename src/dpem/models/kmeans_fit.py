@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
+from dpem._threads import one_thread
 from dpem.data.domain import onto_grid
 from dpem.em.frames import Frame, clip_radius, private_frame, private_second_moment
 from dpem.em.loop import run_em
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpem.em.release import ReleaseGate
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
 
-__all__ = ["LloydModel", "fit_centres", "plan_kmeans"]
+__all__ = ["LloydModel", "fit_centres", "kmeans_stages", "plan_kmeans"]
 
 DEFAULT_ITERATIONS = 5
 _MOST_AXES = 4
@@ -51,23 +51,29 @@ def plan_kmeans(
     n_columns: int, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, iterations: int
 ) -> Plan:
     """Return the plan of a fit: a function of public arguments alone."""
+    stages = kmeans_stages(n_columns, adjacency, iterations, counted=adjacency == "add_remove")
+    return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+
+def kmeans_stages(
+    n_columns: int, adjacency: str, iterations: int, *, counted: bool, share: float = 1.0
+) -> list[Stage]:
+    """Return the stages of a fit, `share` of the budget in all; `counted`: the number of rows is bought."""
     shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
-    private_n = adjacency == "add_remove"
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
     queries: dict[str, RowStatistic] = {  # of the right kind: frames and centres do not change sensitivities
-        "centre": Sums(n_columns, counted=private_n),
+        "centre": Sums(n_columns, counted=counted),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
         "grid": histogram,
         "radius": histogram,
         "lloyd": RelativeSums(origin[None], 1.0, _count_weight(n_columns, adjacency)),
     }
-    stages = [
-        Stage(name, share, queries[name].sensitivity(adjacency), iterations if name == "lloyd" else 1)
-        for name, share in shares.items()
+    return [
+        Stage(name, share * part, queries[name].sensitivity(adjacency), iterations if name == "lloyd" else 1)
+        for name, part in shares.items()
     ]
-    return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
 
 
 def _count_weight(n_columns: int, adjacency: str) -> float:
@@ -91,12 +97,18 @@ class LloydModel:
         """Return counts and relative sums about these centres."""
         return RelativeSums(parameters, self.radius, self.count_weight)
 
+    def counts(
+        self, parameters: NDArray[np.float64], released: ReleasedStatistics
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the released counts of the clusters, and the standard deviation of their noise."""
+        units = self.statistic(parameters).count_units
+        return released.values[: len(parameters)] / units, float(released.noise_stddev[0]) / units
+
     def m_step(self, parameters: NDArray[np.float64], released: ReleasedStatistics) -> NDArray[np.float64]:
         """Move each centre by its mean relative row; a count below its noise divides by twice the noise."""
         statistic = self.statistic(parameters)
         k, d = parameters.shape
-        counts = released.values[:k] / statistic.count_units
-        noise = float(released.noise_stddev[0]) / statistic.count_units
+        counts, noise = self.counts(parameters, released)
         sums = released.values[k:].reshape(k, d) / statistic.unit
         moves = sums / np.maximum(counts, 2 * noise)[:, None]
         norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
@@ -107,7 +119,7 @@ class LloydModel:
 def fit_centres(
     gate: ReleaseGate,
     n_columns: int,
-    n_rows: int | None,
+    n_rows: float | None,
     n_clusters: int,
     random_state: PublicRandom,
     progress: Progress,
@@ -125,7 +137,7 @@ def fit_centres(
     lloyd = LloydModel(frame, frame.radius, weight)
     done = 0
     if len(axes) < n_columns and iterations > 1:  # one wide step lifts centres out of the leading axes
-        start, _, _ = run_em(gate, lloyd, start, "lloyd", 1, progress)
+        start, _, _ = run_em(gate, lloyd, start, ["lloyd"], progress)
         done = 1
     progress.step("clipping radius")
     multiplier = _noise_of_one_row(gate, "lloyd")
@@ -134,7 +146,7 @@ def fit_centres(
     fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
     radius = clip_radius(gate, "radius", start, frame, noise_per_radius, fallback)
     lloyd = LloydModel(frame, radius, weight)
-    centres, before, released = run_em(gate, lloyd, start, "lloyd", iterations - done, progress)
+    centres, before, released = run_em(gate, lloyd, start, ["lloyd"] * (iterations - done), progress)
     return centres, lloyd, before, released
 
 
@@ -145,7 +157,7 @@ def _leading_axes(
     progress.step("leading axes")
     moment, noise = private_second_moment(gate, "axes", frame)
     d = len(moment)
-    with threadpool_limits(1):
+    with one_thread():
         values, vectors = np.linalg.eigh(moment)
     values, vectors = values[::-1], vectors[:, ::-1]
     # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): what clears it is real.

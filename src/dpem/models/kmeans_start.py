@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
+
+from dpem._threads import one_thread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -58,7 +59,7 @@ def centres_from_grid(
     counts = np.where(inside, counts, 0.0)
 
     significant = _significant_blocks(counts, inside, points, noise)
-    with threadpool_limits(1):
+    with one_thread():
         candidates = []
         if len(significant[0]) >= 2 * n_clusters:
             candidates.append(_weighted_kmeans(*significant, n_clusters, random_state, 2 * _RESTARTS))

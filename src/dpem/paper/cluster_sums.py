@@ -25,6 +25,7 @@ class ClusterCounts:
 
     centres: NDArray[np.float64]
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -46,6 +47,7 @@ class ClusterSums:
 
     centres: NDArray[np.float64]
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -67,6 +69,7 @@ class CountsAndSums:
 
     centres: NDArray[np.float64]
     noise_shape: None = None
+    coarse_bits: int = 0
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpem.em.estimator import Ledger, PublicRandom
     from dpem.em.release import ReleaseGate
 
-__all__ = ["DPLloyd", "KMeans"]
+__all__ = ["DPLloyd", "KMeans", "latin_hypercube"]
 
 _COMPOSITIONS = ("linear", "zcdp")
 
@@ -50,7 +50,7 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
         n_rows = self._public_rows(source)
         gate = self._gate(self._plan(source.n_columns, k, iterations), source, domain)
         progress = Progress(self._public_name, self.verbose)
-        centres = _latin_hypercube(k, source.n_columns, random_state)
+        centres = latin_hypercube(k, source.n_columns, random_state)
         with self._charged():
             for step in range(iterations):
                 progress.step(f"step {step + 1} of {iterations}")
@@ -141,11 +141,13 @@ class KMeans(_PaperKMeans):
         counts = ClusterCounts(start).sensitivity("replace_one", norm)
         sums = ClusterSums(start).sensitivity("replace_one", norm)
         return Plan.per_mechanism(
-            [Stage("counts", 1.0, counts, iterations), Stage("sums", 1.0, sums, iterations, mechanisms=k)],
+            [
+                Stage("counts", 1.0, counts, iterations, laplace=laplace),
+                Stage("sums", 1.0, sums, iterations, mechanisms=k, laplace=laplace),
+            ],
             composition=self.composition,
             epsilon=self.epsilon,
             delta=self.delta,
-            laplace=laplace,
         )
 
     def _step(self, gate: ReleaseGate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
@@ -217,11 +219,10 @@ class DPLloyd(_PaperKMeans):
     def _plan(self, n_columns: int, k: int, iterations: int) -> Plan:
         one_row = CountsAndSums(np.zeros((k, n_columns))).sensitivity("replace_one", "l1")
         return Plan.per_mechanism(
-            [Stage("counts and sums", 1.0, one_row, iterations)],
+            [Stage("counts and sums", 1.0, one_row, iterations, laplace=True)],
             composition=self.composition,
             epsilon=self.epsilon,
             delta=self.delta,
-            laplace=True,
         )
 
     def _step(self, gate: ReleaseGate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:  # noqa: ARG002
@@ -231,7 +232,7 @@ class DPLloyd(_PaperKMeans):
         return _into_box(released[k:].reshape(centres.shape) / counts[:, None])
 
 
-def _latin_hypercube(k: int, d: int, random_state: PublicRandom) -> NDArray[np.float64]:
+def latin_hypercube(k: int, d: int, random_state: PublicRandom) -> NDArray[np.float64]:
     """Return a public start: one stratified point per cluster in [-1/2, 1/2]^d."""
     strata = np.stack([random_state.permutation(k) for _ in range(d)], axis=1)
     return onto_grid(GRID * ((strata + random_state.uniform(size=(k, d))) / k - 0.5))

@@ -21,15 +21,20 @@ Lloyd, L1              d + 1                  2(d+1) or 2(1+sqrt d)   :func:`llo
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from dpem import _validate
 from dpem.privacy._rounding import float_up, root_up
 from dpem.privacy.neighbours import Adjacency
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
     "clipped_vector",
+    "coarse",
     "counts",
     "for_person",
     "histogram",
@@ -189,6 +194,21 @@ def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> 
     if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE:
         return bound
     return root_up(2 * Fraction(bound) ** 2) if cone else 2 * bound
+
+
+def coarse(sensitivity: float, bits: int, noise_shape: Iterable[float]) -> float:
+    """Sensitivity of integer sums that are released without their lowest `bits`, rounded down.
+
+    An entry that moves by x moves by less than x / 2^bits + 1 then, so that the norm grows by at most that of
+    ones, each divided by its relative noise.
+
+    Examples
+    --------
+    >>> coarse(4096.0, 10, [1.0, 1.0])
+    5.41421356237309...
+    """
+    ones = sum(n / Fraction(shape) ** 2 for shape, n in Counter(map(float, noise_shape)).items())
+    return float_up(Fraction(_size(sensitivity, "sensitivity")) / 2**bits + Fraction(root_up(ones)))
 
 
 def lloyd_l1(dimension: int, adjacency: str, domain: Literal["box", "ball"] = "box") -> float:

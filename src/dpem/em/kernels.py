@@ -1,0 +1,207 @@
+"""Compiled kernels, the extra `fast`: the same bits as the NumPy code that they stand in for.
+
+Rows, frames and responsibilities are integers where order could matter, so that their sums may be taken in
+any order (`reassoc`, `contract`); everything else is IEEE arithmetic in the order of the NumPy code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.em.softmax import OCTAVE_HIGH, OCTAVE_LOW, PER_OCTAVE, ROUNDER, SMALLEST, TERMS
+
+_numba: Any
+try:
+    import numba as _numba
+except ImportError:  # NumPy does the same, slower
+    _numba = None
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["AVAILABLE", "LARGEST_DIMENSION", "frame_moments"]
+
+AVAILABLE = _numba is not None
+# Above, matrix products win.
+LARGEST_DIMENSION = 20
+
+_CHUNK = 256  # rows at a time: buffers stay in the innermost cache, sums of products below 2^50
+FULL, TIED, DIAG, SPHERICAL = 0, 1, 2, 3
+KINDS = {"full": FULL, "tied": TIED, "diag": DIAG, "spherical": SPHERICAL}
+
+
+def _compiled(**options: Any) -> Callable[[Any], Any]:
+    if _numba is None:
+        return lambda function: function
+    compiled: Callable[[Any], Any] = _numba.njit(nogil=True, cache=True, error_model="numpy", **options)
+    return compiled
+
+
+@_compiled(fastmath={"reassoc", "contract", "nsz"})
+def _dot(a: Any, b: Any, n: int) -> float:
+    """Sum of products of integers: exact, so that its order is free."""
+    total = 0.0
+    for i in range(n):
+        total += a[i] * b[i]
+    return total
+
+
+@_compiled(fastmath={"reassoc", "contract", "nsz"})
+def _sum(a: Any, n: int) -> float:
+    total = 0.0
+    for i in range(n):
+        total += a[i]
+    return total
+
+
+@_compiled(fastmath={"contract"})
+def _add_times(target: Any, factor: float, x: Any, start: int, n: int) -> None:
+    """Add factor * x to target, for integers: exact."""
+    for i in range(n):
+        target[i] += factor * x[start + i]
+
+
+@_compiled()
+def _exp(x: Any, n: int, shifted: Any, bits: Any, power: Any, power_bits: Any) -> None:
+    """Replace x by exp(x); see `dpem.em.softmax.exp_non_positive`."""
+    for i in range(n):
+        x[i] = max(x[i], SMALLEST)
+        shifted[i] = x[i] * PER_OCTAVE + ROUNDER
+    for i in range(n):
+        power_bits[i] = (bits[i] + 1023) << 52
+    for i in range(n):
+        whole = shifted[i] - ROUNDER
+        r = x[i] - whole * OCTAVE_HIGH
+        r -= whole * OCTAVE_LOW
+        series = r * TERMS[0]
+        series += TERMS[1]
+        for t in range(2, 11):
+            series = series * r
+            series = series + TERMS[t]
+        x[i] = series * power[i]
+
+
+@_compiled()
+def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole E-step)
+    rows: Any,
+    whitening: Any,
+    offsets: Any,
+    scales: Any,
+    constants: Any,
+    n_framed: int,
+    kind: int,
+    clip: float,
+    per_unit: float,
+    count_units: float,
+    one: float,
+    largest_psi: float,
+    out: Any,
+) -> None:
+    """Add the sums of `FrameMoments.sum_block` to `out`. Whitening matrices are lower triangles."""
+    d, n_rows = rows.shape
+    m = constants.shape[0]
+    z = np.empty((m, d, _CHUNK))
+    squared = np.empty((m, _CHUNK))
+    g = np.empty((m, _CHUNK))
+    largest = np.empty(_CHUNK)
+    total = np.empty(_CHUNK)
+    weighted = np.empty(_CHUNK)
+    shifted = np.empty(_CHUNK)
+    bits = shifted.view(np.int64)
+    power = np.empty(_CHUNK)
+    power_bits = power.view(np.int64)
+    triangle = d * (d + 1) // 2
+    if kind == FULL:
+        per = 1 + d + triangle
+    elif kind == TIED:
+        per = 1 + d
+    elif kind == DIAG:
+        per = 1 + d + d
+    else:
+        per = 1 + d + 1
+    shared = n_framed * per
+    others = shared + (triangle if kind == TIED else 0)
+    room = largest_psi - count_units * count_units
+    for start in range(0, n_rows, _CHUNK):
+        n = min(_CHUNK, n_rows - start)
+        for k in range(m):
+            for a in range(d):
+                for i in range(n):
+                    z[k, a, i] = -offsets[k, a]
+                for c in range(a + 1):
+                    _add_times(z[k, a], whitening[k * d + a, c], rows[c], start, n)
+                scale = scales[k, a]
+                for i in range(n):
+                    z[k, a, i] *= scale
+                if a == 0:
+                    for i in range(n):
+                        squared[k, i] = z[k, a, i] * z[k, a, i]
+                else:
+                    for i in range(n):
+                        squared[k, i] += z[k, a, i] * z[k, a, i]
+            constant = constants[k]
+            for i in range(n):
+                g[k, i] = constant - 0.5 * squared[k, i]
+            if k == 0:
+                for i in range(n):
+                    largest[i] = g[k, i]
+            else:
+                for i in range(n):
+                    largest[i] = max(largest[i], g[k, i])
+        for k in range(m):
+            for i in range(n):
+                g[k, i] -= largest[i]
+            _exp(g[k], n, shifted, bits, power, power_bits)
+            if k == 0:
+                for i in range(n):
+                    total[i] = g[k, i]
+            else:
+                for i in range(n):
+                    total[i] += g[k, i]
+        for i in range(n):
+            largest[i] = 0.0  # now the norm, or the sum, of the rounded responsibilities
+        for k in range(m):
+            if kind == TIED:
+                for i in range(n):
+                    g[k, i] = np.floor(g[k, i] / total[i] * one)
+                    largest[i] += g[k, i]
+            else:
+                for i in range(n):
+                    g[k, i] = np.rint(g[k, i] / total[i] * one)
+                    largest[i] += g[k, i] * g[k, i]
+        limit = one if kind == TIED else one * one
+        for i in range(n):
+            if largest[i] > limit:
+                for k in range(m):
+                    g[k, i] = 0.0
+        for k in range(n_framed):
+            for i in range(n):
+                power[i] = per_unit * (clip / max(np.sqrt(squared[k, i]), clip))
+                total[i] = 0.0
+            for a in range(d):
+                for i in range(n):
+                    z[k, a, i] = np.rint(z[k, a, i] * power[i])
+                    total[i] += z[k, a, i] * z[k, a, i]
+            for i in range(n):
+                if total[i] > room:
+                    for a in range(d):
+                        z[k, a, i] = 0.0
+            base = k * per
+            out[base] += np.int64(_sum(g[k], n) * count_units * count_units)
+            position = shared if kind == TIED else base + 1 + d
+            for a in range(d):
+                for i in range(n):
+                    weighted[i] = g[k, i] * z[k, a, i]
+                out[base + 1 + a] += np.int64(_sum(weighted, n) * count_units)
+                if kind == DIAG:
+                    out[position + a] += np.int64(_dot(weighted, z[k, a], n))
+                elif kind == SPHERICAL:
+                    out[position] += np.int64(_dot(weighted, z[k, a], n))
+                else:
+                    for c in range(a, d):
+                        out[position] += np.int64(_dot(weighted, z[k, c], n))
+                        position += 1
+        for k in range(n_framed, m):
+            out[others + k - n_framed] += np.int64(_sum(g[k], n) * largest_psi)

@@ -1,0 +1,65 @@
+"""Responsibilities with the same bits on every machine: an exponential of IEEE additions and products alone.
+
+No guarantee rests on these bits, since every row's responsibilities are bounded in integers afterwards; but
+the same rows then give the same released model with NumPy, with compiled kernels and on every engine.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["exp_non_positive", "softmax"]
+
+# exp(x) = 2^n exp(r), with |r| <= ln(2)/2, where eleven terms leave an error below 3e-13.
+SMALLEST = -700.0  # exp of less is zero for every purpose here, and would leave the normal numbers
+PER_OCTAVE = 1 / math.log(2)
+# ln 2 in two parts, the first short enough that its products with n are exact.
+OCTAVE_HIGH, OCTAVE_LOW = 0.6931471803691238, 1.9082149292705877e-10
+# Added to n, it leaves n in the low bits of the float.
+ROUNDER = 1.5 * 2.0**52
+TERMS = tuple(1 / math.factorial(i) for i in range(10, -1, -1))
+
+
+def exp_non_positive(x: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return exp(x) for x <= 0, element by element; below -700 it is exp(-700).
+
+    Examples
+    --------
+    >>> x = np.array([0.0, -1.0, -50.5])
+    >>> bool(np.allclose(exp_non_positive(x), np.exp(x), rtol=1e-12, atol=0))
+    True
+    """
+    x = np.maximum(x, SMALLEST)
+    shifted = x * PER_OCTAVE
+    shifted += ROUNDER
+    n = shifted - ROUNDER
+    r = x - n * OCTAVE_HIGH
+    r -= n * OCTAVE_LOW
+    series = r * TERMS[0]
+    series += TERMS[1]
+    for term in TERMS[2:]:
+        series *= r
+        series += term
+    series *= ((shifted.view(np.int64) + 1023) << 52).view(np.float64)
+    return series
+
+
+def softmax(
+    logits: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return softmax over the first axis, the largest logit, and the sum of exp(logit - largest)."""
+    largest = logits[0].copy()
+    for row in logits[1:]:
+        np.maximum(largest, row, out=largest)
+    weights = exp_non_positive(logits - largest)
+    total = weights[0].copy()
+    for row in weights[1:]:
+        total += row
+    weights /= total
+    return weights, largest, total

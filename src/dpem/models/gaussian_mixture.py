@@ -1,0 +1,398 @@
+"""The private Gaussian mixture with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.data.domain import GRID
+from dpem.em.estimator import PrivateEstimator
+from dpem.em.loop import spread_of_draws
+from dpem.em.one_release import PrivateValue, release_one
+from dpem.em.progress import Progress
+from dpem.errors import FewerComponentsWarning, InvalidArgumentError
+from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin
+from dpem.models.gaussian_mixture_fit import MixtureRequest, MixtureShape, fit_mixture
+from dpem.models.gaussian_score import LogDensities
+from dpem.models.plain_mixture import fit_plain
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain, Schema
+    from dpem.em.estimator import Ledger
+    from dpem.em.gaussian_moments import Covariance
+    from dpem.em.plan import Plan
+    from dpem.em.statistics import ReleasedStatistics
+    from dpem.models.gaussian_mixture_fit import FittedMixture
+    from dpem.models.gaussian_mixture_step import MixtureState
+
+__all__ = ["GaussianMixture"]
+
+COVARIANCES = ("full", "tied", "diag", "spherical")
+_DRAWS = 100  # of the noise, for standard errors
+
+
+class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
+    r"""A mixture of Gaussians under differential privacy.
+
+    A tenth of the budget buys one Gaussian for all rows, a tenth a k-means start, and the rest EM steps on
+    moments in each component's own frame, each step one mechanism (docs/gaussian-mixture.md). How many
+    components and steps the noise leaves room for follows from public numbers.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        At most so many components; `n_components_` says how many were fitted, and a warning why.
+    epsilon : float
+        The privacy budget. ``math.inf`` runs plain EM, marked as not private.
+    delta : float, default 1e-5
+        The other half of the budget: choose it well below one over the number of rows.
+    bounds : (low, high)
+        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+    data_norm : float
+        Instead of bounds: a public limit on the Euclidean norm of a row.
+    schema : Schema
+        Instead of bounds: columns with their public bounds.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default "full"
+        As in scikit-learn.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    max_iter : int, optional
+        EM steps: from the noise level unless given; for plain EM at most 100. A private fit is never stopped
+        early.
+    means_init : array-like of shape (n_components, n_features), optional
+        A public start. It must not come from the rows.
+    background_weight : float, default 0.02
+        What two wide components, the pooled Gaussian and the public domain, have of the density at first; EM
+        then estimates it. They keep rows far from all components possible. 0 leaves them out.
+    tol, reg_covar : float
+        For plain EM alone, as in scikit-learn.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds the free post-processing and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Threads; all cores unless given. The result does not depend on it.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_, precisions_cholesky_ : ndarray
+        As in scikit-learn, in the columns' units, for the components alone.
+    background_ : BackgroundComponents
+        The wide components and their part of the density.
+    n_components_ : int
+        Components fitted.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to "weights", "means" and "covariances".
+    privacy_ : PrivacyStatement
+        The guarantee.
+    plan_ : Plan
+        Every release with its noise.
+    n_iter_ : int
+        EM steps.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There is no training likelihood: it is not private. What `predict`, `score` and the like return is as
+    sensitive as the rows that they are given; `private_score` charges for a number that may be published.
+    A grid search on private rows spends budget with every fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(m, 0.5, (5000, 2)) for m in (-2, 2)])
+    >>> model = dpem.GaussianMixture(2, epsilon=1.0, bounds=(-5, 5)).fit(X)
+    >>> np.abs(np.sort(model.means_[:, 0]) - [-2, 2]).max() < 0.1
+    np.True_
+    """
+
+    _public_name: ClassVar[str] = "dpem.GaussianMixture"
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ("weights_", "means_", "covariances_")
+
+    weights_: NDArray[np.float64]
+    means_: NDArray[np.float64]
+    covariances_: NDArray[np.float64]
+    background_: BackgroundComponents
+    standard_errors_: dict[str, NDArray[np.float64]]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        schema: Schema | None = None,
+        covariance_type: str = "full",
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        max_iter: int | None = None,
+        means_init: Any = None,
+        background_weight: float = 0.02,
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.schema = schema
+        self.covariance_type = covariance_type
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.max_iter = max_iter
+        self.means_init = means_init
+        self.background_weight = background_weight
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fit ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the mixture.
+
+        The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
+        the domain, values beyond the bounds are clipped, and neither raises.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Numeric rows: NumPy, pandas, polars or pyarrow.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        k = _validate.integer(self.n_components, "n_components")
+        covariance = cast(
+            "Covariance", _validate.one_of(self.covariance_type, "covariance_type", COVARIANCES)
+        )
+        iterations = None if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
+        background = _validate.within(self.background_weight, "background_weight", 0.0, 0.5)
+        self._check_budget()
+        random_state = self._random()
+        source, domain = self._source(X, keep_distances=covariance == "spherical")
+        means_init = self._checked_means_init(k, domain)
+        progress = Progress("GaussianMixture", self.verbose)
+        if self._plain:
+            plain = fit_plain(
+                source,
+                k,
+                covariance,
+                max_iter=100 if iterations is None else iterations,
+                tol=_validate.non_negative(self.tol, "tol"),
+                reg_covar=_validate.non_negative(self.reg_covar, "reg_covar"),
+                means_init=means_init,
+                random_state=random_state,
+                n_jobs=self.n_jobs,
+                progress=progress,
+            )
+            self._keep(plain.weights, plain.means, plain.covariances)
+            zeros = {"weights": self.weights_, "means": self.means_, "covariances": self.covariances_}
+            self.standard_errors_ = {name: np.zeros_like(value) for name, value in zeros.items()}
+            self.n_iter_ = plain.n_iter
+            self._state_not_private(source)
+            return self
+        inside = None if means_init is None else domain.points_to_grid(means_init) / GRID
+        request = MixtureRequest(k, source.n_columns, covariance, iterations, inside, background)
+        n_rows = self._public_rows(source)
+        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        if n_rows is not None:
+            shape = MixtureShape.allowed(request, n_rows, plan)
+            _warn_if_fewer(request, shape, plan)
+            plan = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        gate = self._gate(plan, source, domain)
+        with self._charged():
+            fitted = fit_mixture(gate, request, n_rows, random_state, progress)
+        if n_rows is None:
+            _warn_if_fewer(request, fitted.shape, gate.plan)
+        self._keep_fitted(fitted, domain)
+        draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
+        weights, means, covariances = spread_of_draws(draws)
+        self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
+        self.n_iter_ = fitted.shape.iterations if fitted.shape.n_components > 1 else 1
+        self._state(gate, source, domain)
+        return self
+
+    def _checked_means_init(self, k: int, domain: Domain) -> NDArray[np.float64] | None:
+        if self.means_init is None:
+            return None
+        means = np.asarray(self.means_init, dtype=np.float64)
+        if means.shape != (k, domain.n_columns) or not np.isfinite(means).all():
+            raise InvalidArgumentError(
+                f"Expected means_init of shape ({k}, {domain.n_columns}) with finite numbers, got shape "
+                f"{means.shape}, or a number that is not finite. It must be public, never from the rows."
+            )
+        return means
+
+    def _in_units(
+        self, state: MixtureState, domain: Domain
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return weights, means and covariances in the user's units and scikit-learn's shapes."""
+        scale = domain.scale
+        covariances = state.covariances * scale[:, None] * scale
+        return state.weights, domain.from_grid(state.means * GRID), self._of_type(covariances)
+
+    def _of_type(self, covariances: NDArray[np.float64]) -> NDArray[np.float64]:
+        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
+        match self.covariance_type:
+            case "tied":
+                return np.array(covariances[0])
+            case "diag":
+                return np.array(diagonals)
+            case "spherical":
+                return np.asarray(diagonals.mean(axis=1))
+        return covariances
+
+    def _keep_fitted(self, fitted: FittedMixture, domain: Domain) -> None:
+        state, wide = fitted.state, fitted.background
+        weights, means, covariances = self._in_units(state, domain)
+        background = None
+        if state.background.size:
+            scale = domain.scale
+            background = BackgroundComponents(
+                state.background,
+                domain.from_grid(wide.means * GRID),
+                wide.covariances * scale[:, None] * scale,
+            )
+        self._keep(weights, means, covariances, background)
+
+    def _keep(
+        self,
+        weights: NDArray[np.float64],
+        means: NDArray[np.float64],
+        covariances: NDArray[np.float64],
+        background: BackgroundComponents | None = None,
+    ) -> None:
+        self.weights_, self.means_, self.covariances_ = weights, means, covariances
+        self.n_components_ = len(weights)
+        self.background_ = background or BackgroundComponents.none(means.shape[1])
+
+    def private_score(
+        self,
+        X: Any,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+    ) -> PrivateValue:
+        """Return the mean log-density of the rows with noise, charged.
+
+        Log-densities are clipped to public limits: from below the domain's own background at its weight, from
+        above the density's largest value. Bounds, relation and unit are those of the model.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Rows.
+        epsilon, delta : float
+            The budget of this number.
+        ledger : Ledger or path, optional
+            Where it is charged.
+
+        Returns
+        -------
+        PrivateValue
+            With `value`, `standard_error` and `privacy`.
+        """
+        check_is_fitted(self)
+        if not len(self.background_.weights):
+            raise InvalidArgumentError(
+                "Expected a fitted private model with a background: without one a single row could move the "
+                "score without limit. Fit with background_weight above 0."
+            )
+        weights, means, covariances = self._all_components()
+
+        def statistic(domain: Domain, private_n: bool) -> LogDensities:
+            inside = domain.points_to_grid(means) / GRID
+            scaled = covariances / domain.scale[:, None] / domain.scale
+            return LogDensities.of_mixture(weights, inside, scaled, counted=private_n)
+
+        def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
+            number, error = statistic(domain, n_rows is None).mean(released, n_rows)
+            return number - float(np.log(domain.scale).sum()), error
+
+        return release_one(
+            X,
+            statistic,
+            value,
+            purpose="private_score",
+            epsilon=epsilon,
+            delta=delta,
+            bounds=self.bounds,
+            data_norm=self.data_norm,
+            schema=self.schema,
+            adjacency=self.adjacency,
+            rows_per_person=self.rows_per_person,
+            ledger=ledger,
+            n_jobs=self.n_jobs,
+            keep_distances=self.covariance_type == "spherical",
+        )
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        arrays = {name: getattr(self, name) for name in self._fitted_arrays}
+        arrays |= {f"background_{name}": value for name, value in vars(self.background_).items()}
+        return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        k, d = arrays["means_"].shape
+        b = len(arrays["background_weights"])
+        shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
+        shapes = {"weights": (k,), "means": (k, d), "covariances": shape}
+        expected: dict[str, tuple[int, ...]] = {f"{name}_": value for name, value in shapes.items()}
+        expected |= {f"standard_error_{name}": value for name, value in shapes.items()}
+        expected |= {
+            "background_weights": (b,),
+            "background_means": (b, d),
+            "background_covariances": (b, d, d),
+        }
+        if {name: value.shape for name, value in arrays.items()} != expected or d != self.n_features_in_:
+            raise KeyError("arrays")
+        self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
+        self.n_components_ = k
+        self.background_ = BackgroundComponents(
+            *(arrays[f"background_{name}"] for name in ("weights", "means", "covariances"))
+        )
+        self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
+
+
+def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan) -> None:
+    """Say from public numbers, or the noisy number of rows, when noise leaves room for fewer components."""
+    if shape.n_components == request.n_components:
+        return
+    warnings.warn(
+        f"Expected room for n_components={request.n_components}; rows, columns and epsilon={plan.epsilon:g} "
+        f"leave room for {shape.n_components}, which is fitted. All of them need epsilon of about "
+        f"{plan.epsilon_for_mu(shape.mu_for_all):.2g}, or more rows, or a simpler covariance_type.",
+        FewerComponentsWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,229 @@
+"""The private Gaussian mixture: a pooled Gaussian, a k-means start, EM in the components' own frames.
+
+Every stage is one Gaussian mechanism on integers; docs/gaussian-mixture.md tells what each buys.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem._threads import one_thread
+from dpem.data.domain import GRID
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
+from dpem.em.loop import run_em
+from dpem.em.plan import Plan, Stage
+from dpem.models.gaussian_mixture_step import Background, MixtureState, MixtureStep, count_weights
+from dpem.models.gaussian_pool import COUNT_SCALE, Pool, PoolRound
+from dpem.models.kmeans_fit import fit_centres, kmeans_stages
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.em.estimator import PublicRandom
+    from dpem.em.gaussian_moments import Covariance
+    from dpem.em.plan import PrivacyUnit
+    from dpem.em.progress import Progress
+    from dpem.em.release import ReleaseGate
+
+__all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
+
+# Shares of mu^2.
+_POOL, _START = 0.10, 0.10
+_START_STEPS = 4
+_GROWTH = 1.1  # of the budget from one EM step to the next
+_STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
+_LARGEST_NOISE = 0.6  # in a component's covariance, relative to it: with more there is nothing to see
+_RESERVED = "rest"
+_LEAST_BACKGROUND = 0.1  # of the weight that the background starts with
+
+
+@dataclass(frozen=True)
+class MixtureRequest:
+    """What is asked for: public arguments alone."""
+
+    n_components: int
+    n_columns: int
+    covariance: Covariance
+    iterations: int | None
+    means_init: NDArray[np.float64] | None  # in units of the ball
+    background_weight: float
+
+    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+        """Return the first stage, and one that holds the rest until the number of rows is known."""
+        first = PoolRound(self.covariance, self.n_columns, None).statistic(None).sensitivity(adjacency)
+        stages = [Stage("pool 1", _POOL / 2, first), Stage(_RESERVED, 1 - _POOL / 2, first)]
+        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+    def stages(self, shape: MixtureShape, adjacency: str) -> list[Stage]:
+        """Return the stages after the first, for a mixture of this shape."""
+        pool = PoolRound(self.covariance, self.n_columns, None).statistic(None).sensitivity(adjacency)
+        if shape.n_components == 1:
+            return [Stage("pool 2", 0.35, pool), Stage("pool 3", 0.60, pool)]
+        stages = [Stage("pool 2", _POOL / 2, pool)]
+        if self.means_init is None:
+            stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, counted=False, share=_START)
+        left = 1 - _POOL - (_START if self.means_init is None else 0.0)
+        growth = _GROWTH ** np.arange(shape.iterations)
+        one = self._em_sensitivity(shape.n_components, adjacency)
+        stages += [
+            Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())
+        ]
+        return stages
+
+    def _em_sensitivity(self, k: int, adjacency: str) -> float:
+        d, m = self.n_columns, k + 2 * (self.background_weight > 0)
+        anything = GaussianComponents.from_parameters(
+            np.ones(m), np.zeros((m, d)), np.repeat(np.eye(d)[None], m, axis=0)
+        )
+        return FrameMoments(anything, k, self.covariance, *clip_radius(d)).sensitivity(adjacency)
+
+
+@dataclass(frozen=True)
+class MixtureShape:
+    """What the noise level allows: from public numbers, or the noisy number of rows where that is private.
+
+    Attributes
+    ----------
+    n_components : int
+        Components that noise leaves room for, at most those asked for.
+    iterations : int
+        EM steps.
+    noise_level : float
+        nu: noise in a component's covariance, relative to it.
+    mu_for_all : float
+        The Gaussian-DP budget that would leave room for all that were asked for.
+    """
+
+    n_components: int
+    iterations: int
+    noise_level: float
+    mu_for_all: float
+
+    @classmethod
+    def allowed(cls, request: MixtureRequest, n_rows: float, plan: Plan) -> MixtureShape:
+        """Choose by nu(K) = Delta / mu K / n sqrt(2 d), with Delta = sqrt 2 (s^2 + tau^2) (replace-one)."""
+        tau, s = clip_radius(request.n_columns)
+        one = math.sqrt(2) if plan.adjacency == "replace_one" else 1.0
+        delta = one * plan.unit.rows_per_person * (s * s + tau * tau)
+        mu = plan.budget.mu
+        # The largest eigenvalue of a full covariance's noise; else that of the mean is as large.
+        norm = math.sqrt(2 * request.n_columns)
+        per_component = delta / mu / n_rows * (norm if request.covariance == "full" else min(norm, 2.0))
+        k = int(np.clip(math.floor(_LARGEST_NOISE / per_component), 1, request.n_components))
+        nu = k * per_component
+        steps = request.iterations or int(np.clip(round(_STEPS / math.sqrt(nu)), _FEWEST, _MOST))
+        return cls(k, steps, nu, mu * request.n_components * per_component / _LARGEST_NOISE)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMixture:
+    """A finished fit: parameters, background and shape; `redraw` gives parameters under fresh noise."""
+
+    state: MixtureState
+    pool: Pool
+    shape: MixtureShape
+    redraw: Callable[[PublicRandom], MixtureState]
+
+    @property
+    def background(self) -> Background:
+        """The wide components."""
+        return Background.around(self.pool)
+
+
+def clip_radius(n_columns: int) -> tuple[float, float]:
+    """Return tau and s of the components' frames: most of a Gaussian lies within tau."""
+    tau = math.sqrt(n_columns + math.sqrt(2 * n_columns))
+    return tau, COUNT_SCALE * tau
+
+
+def fit_mixture(
+    gate: ReleaseGate,
+    request: MixtureRequest,
+    n_rows: int | None,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedMixture:
+    """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
+    adjacency = gate.plan.adjacency
+    pool = _pool_round(gate, request, "pool 1", n_rows, None, progress)[0]
+    n = pool.n_rows
+    shape = MixtureShape.allowed(request, n, gate.plan)
+    if n_rows is None:
+        gate.refine(_RESERVED, request.stages(shape, adjacency))
+    pool, redraw_pool = _pool_round(gate, request, "pool 2", n, pool, progress)
+    weight = request.background_weight
+    background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
+    if shape.n_components == 1:
+        pool, redraw_pool = _pool_round(gate, request, "pool 3", n, pool, progress)
+
+        def alone(pool: Pool) -> MixtureState:
+            return MixtureState(np.ones(1), pool.mean[None], pool.covariance[None], background)
+
+        return FittedMixture(alone(pool), pool, shape, lambda random_state: alone(redraw_pool(random_state)))
+    start = _start(gate, request, pool, shape, background, random_state, progress)
+    # Eigenvalues below this part of the pooled ones are noise: the limit rises steeply with its level.
+    smallest = float(np.clip(0.08 * shape.noise_level**4, 1e-5, 0.01))
+    step = MixtureStep(
+        pool,
+        Background.around(pool),
+        request.covariance,
+        *clip_radius(request.n_columns),
+        smallest_eigenvalue=smallest,
+        average_from=shape.iterations // 2,
+        least_background=_LEAST_BACKGROUND * weight / 2,
+    )
+    stages = [f"em {j + 1}" for j in range(shape.iterations)]
+    state, before, released = run_em(gate, step, start, stages, progress)
+    noise = released.noise_stddev * step.noise_of_average(before, state)
+
+    def redraw(random_state: PublicRandom) -> MixtureState:
+        return step.m_step(before, released.with_more_noise(random_state.normal(0.0, noise)))
+
+    return FittedMixture(state, pool, shape, redraw)
+
+
+def _pool_round(
+    gate: ReleaseGate,
+    request: MixtureRequest,
+    stage: str,
+    n_rows: float | None,
+    before: Pool | None,
+    progress: Progress,
+) -> tuple[Pool, Callable[[PublicRandom], Pool]]:
+    progress.step(stage)
+    model = PoolRound(request.covariance, request.n_columns, n_rows)
+    with one_thread():
+        released = gate.release(stage, model.statistic(before))
+        pool = model.m_step(before, released)
+
+    def redraw(random_state: PublicRandom) -> Pool:
+        return model.m_step(before, released.with_more_noise(random_state.normal(0.0, released.noise_stddev)))
+
+    return pool, redraw
+
+
+def _start(
+    gate: ReleaseGate,
+    request: MixtureRequest,
+    pool: Pool,
+    shape: MixtureShape,
+    background: NDArray[np.float64],
+    random_state: PublicRandom,
+    progress: Progress,
+) -> MixtureState:
+    """Start from private k-means (or public means), and covariances that share the pooled volume."""
+    k, d = shape.n_components, request.n_columns
+    if request.means_init is None:
+        centres, lloyd, before, released = fit_centres(gate, d, pool.n_rows, k, random_state, progress)
+        means = centres / GRID
+        weights = count_weights(*lloyd.counts(before, released), pool.n_rows)
+    else:
+        means, weights = request.means_init[:k], np.full(k, 1 / k)
+    covariances = np.repeat((k ** (-2 / d) * pool.covariance)[None], k, axis=0)
+    return MixtureState(weights, means, covariances, background)

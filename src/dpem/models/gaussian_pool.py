@@ -1,0 +1,126 @@
+"""All rows as one private Gaussian: where the data lies, and what is left of a mixture when noise is large.
+
+Each round is one release, in the frame of the round before: the first in the public ball, where noise is
+large beside narrow data, the next relative to what the first one found.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.data.domain import GRID, onto_grid
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, noise_entries
+from dpem.models.gaussian_density import cholesky
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.em.gaussian_moments import Covariance
+    from dpem.em.statistics import ReleasedStatistics
+
+__all__ = ["Pool", "PoolRound", "james_stein", "symmetric"]
+
+COUNT_SCALE = 0.35  # s over tau, in frames
+_FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Mean (d,) and covariance (d, d) of all rows in units of the ball, and their number, public or noisy."""
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+    n_rows: float
+
+    @cached_property
+    def factor(self) -> NDArray[np.float64]:
+        """Lower Cholesky factor of the covariance."""
+        return cholesky(self.covariance)
+
+
+@dataclass(frozen=True, eq=False)
+class PoolRound:
+    """One round (an `EMModel`); the parameters before the first are None.
+
+    Attributes
+    ----------
+    covariance : str
+        Form of the covariance.
+    n_columns : int
+        Columns of a row.
+    n_rows : float, optional
+        Number of rows where it is public or known from an earlier round; else this round yields it.
+    """
+
+    covariance: Covariance
+    n_columns: int
+    n_rows: float | None
+
+    def statistic(self, parameters: Pool | None) -> FrameMoments:
+        """Return the moments of all rows: in the unit ball, or in the frame of the round before."""
+        d = self.n_columns
+        kind: Covariance = "full" if self.covariance == "tied" else self.covariance
+        if parameters is None:
+            components = GaussianComponents.from_parameters(np.ones(1), np.zeros((1, d)), np.eye(d)[None])
+            return FrameMoments(components, 1, kind, 1.0, _FIRST_COUNT_SCALE)
+        components = GaussianComponents.from_parameters(
+            np.ones(1), parameters.mean[None], parameters.factor[None]
+        )
+        tau = math.sqrt(d + 3 * math.sqrt(2 * d))
+        return FrameMoments(components, 1, kind, tau, COUNT_SCALE * tau)
+
+    def m_step(self, parameters: Pool | None, released: ReleasedStatistics) -> Pool:
+        """Return mean and covariance, drawn to a round shape as far as noise could explain what they show."""
+        d = self.n_columns
+        statistic = self.statistic(parameters)
+        framed = statistic.read(released)
+        moments, s = framed.moments[0], statistic.count_scale
+        n = max(1.0, self.n_rows if self.n_rows is not None else float(moments[0, 0]) / s**2)
+        beside = framed.noise / math.sqrt(2) / n  # noise of an entry beside the diagonal
+        shift = moments[0, 1:] / (s * n)
+        shift *= max(0.0, 1 - d * (beside / s) ** 2 / max(float(shift @ shift), 1e-300))
+        inside = self._repaired(
+            symmetric(moments[1:, 1:] / n - np.outer(shift, shift)),
+            framed.noise / n,
+            first=parameters is None,
+        )
+        if parameters is None:
+            return Pool(onto_grid(shift[None] * GRID)[0] / GRID, inside, n)
+        factor = parameters.factor
+        mean = onto_grid((parameters.mean + factor @ shift)[None] * GRID)[0] / GRID
+        return Pool(mean, symmetric(factor @ inside @ factor.T), n)
+
+    def _repaired(self, inside: NDArray[np.float64], noise: float, *, first: bool) -> NDArray[np.float64]:
+        d = self.n_columns
+        level = noise * math.sqrt(d / 2)
+        if self.covariance == "diag":
+            inside = np.diag(np.diagonal(inside))
+        elif self.covariance == "spherical":
+            inside = np.eye(d) * np.trace(inside) / d
+        # In the unit ball no trace is above 1; in a frame the round before was too wide rather than narrow.
+        widest, narrowest = (1 / d, 1e-7) if first else (1.0, 1e-3)
+        target = np.eye(d) * np.clip(np.trace(inside) / d, min(level, widest), widest)
+        kept = james_stein(inside - target, noise**2 * noise_entries(self.covariance, d))
+        values, vectors = np.linalg.eigh(target + kept * (inside - target))
+        values = np.maximum(values, max(float(kept) * level, narrowest))
+        if first:
+            values = np.minimum(values + 0.5 * level, 1.0)
+        return symmetric(vectors * values @ vectors.T)
+
+
+def james_stein(
+    difference: NDArray[np.float64], noise_energy: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Return the part of a difference (over the last two axes) that noise does not explain, 0 to 1."""
+    energy = (difference**2).sum(axis=(-2, -1))
+    return np.asarray(np.maximum(0.0, 1 - noise_energy / np.maximum(energy, 1e-300)))
+
+
+def symmetric(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the symmetric part."""
+    return np.asarray((matrices + np.swapaxes(matrices, -1, -2)) / 2)

@@ -1,0 +1,166 @@
+"""EM without privacy, for epsilon = inf: scikit-learn's steps, in blocks, on all cores.
+
+No rounding, clipping, shrinkage or background; the result equals scikit-learn's from the same start.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.cluster import KMeans as PlainKMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from dpem._threads import one_thread
+from dpem.models.gaussian_density import log_joint, log_sum, precision_cholesky
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.data import RowSource
+    from dpem.em.estimator import PublicRandom
+    from dpem.em.gaussian_moments import Covariance
+    from dpem.em.progress import Progress
+
+__all__ = ["PlainMixture", "fit_plain"]
+
+_BLOCK_CELLS = 1 << 17
+
+
+@dataclass(frozen=True, eq=False)
+class PlainMixture:
+    """Parameters in the user's units, in scikit-learn's shapes."""
+
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    n_iter: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Counts, and first and second moments about fixed centres; the total log-likelihood."""
+
+    counts: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    squares: NDArray[np.float64]
+    likelihood: float
+
+    def __add__(self, other: _Moments) -> _Moments:
+        return _Moments(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
+
+
+def fit_plain(
+    source: RowSource,
+    k: int,
+    covariance: Covariance,
+    *,
+    max_iter: int,
+    tol: float,
+    reg_covar: float,
+    means_init: NDArray[np.float64] | None,
+    random_state: PublicRandom,
+    n_jobs: int | None,
+    progress: Progress,
+) -> PlainMixture:
+    """Run EM from k-means until the mean log-likelihood rises by less than `tol`."""
+    progress.step("k-means start")
+    rows = source.block(0, source.n_rows).T
+    kmeans = PlainKMeans(k, n_init=1, random_state=random_state).fit(rows)
+    n = source.n_rows
+    means, labels = kmeans.cluster_centers_, kmeans.labels_
+
+    def assigned(part: slice) -> tuple[NDArray[np.float64], float]:
+        return (labels[part][:, None] == np.arange(k)).astype(np.float64), 0.0
+
+    moments = _moments(rows, means, assigned, covariance, n_jobs)
+    weights, means, covariances = _m_step(moments, means, covariance, reg_covar)
+    if means_init is not None:
+        means = means_init
+    bound, converged = -np.inf, False
+    n_iter = 0
+    for n_iter in range(1, max_iter + 1):
+        progress.step(f"step {n_iter}")
+        factors = precision_cholesky(covariances)
+
+        def expected(
+            part: slice,
+            weights: NDArray[np.float64] = weights,
+            means: NDArray[np.float64] = means,
+            factors: NDArray[np.float64] = factors,
+        ) -> tuple[NDArray[np.float64], float]:
+            joint = log_joint(rows[part], weights, means, factors)
+            density = log_sum(joint)
+            return np.exp(joint - density[:, None]), float(density.sum())
+
+        moments = _moments(rows, means, expected, covariance, n_jobs)
+        weights, means, covariances = _m_step(moments, means, covariance, reg_covar)
+        change, bound = moments.likelihood / n - bound, moments.likelihood / n
+        if abs(change) < tol:
+            converged = True
+            break
+    if not converged:
+        warnings.warn(
+            f"Plain EM did not converge in max_iter={max_iter} steps; raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    shaped = {
+        "full": covariances,
+        "tied": covariances[0],
+        "diag": np.diagonal(covariances, axis1=1, axis2=2),
+        "spherical": covariances[:, 0, 0],
+    }[covariance]
+    return PlainMixture(weights, means, shaped.copy(), n_iter)
+
+
+def _moments(
+    rows: NDArray[np.float64],
+    centres: NDArray[np.float64],
+    responsibilities: Callable[[slice], tuple[NDArray[np.float64], float]],
+    covariance: Covariance,
+    n_jobs: int | None,
+) -> _Moments:
+    """Sum over blocks, in their order whatever the number of threads."""
+    n, d = rows.shape
+    size = max(64, _BLOCK_CELLS // d)
+    diagonal = covariance in ("diag", "spherical")
+
+    def one(start: int) -> _Moments:
+        part = slice(start, min(start + size, n))
+        g, likelihood = responsibilities(part)
+        sums, squares = [], []
+        for k, centre in enumerate(centres):
+            relative = rows[part] - centre
+            weighted = relative * g[:, k : k + 1]
+            sums.append(weighted.sum(axis=0))
+            squares.append(np.diag((weighted * relative).sum(axis=0)) if diagonal else weighted.T @ relative)
+        return _Moments(g.sum(axis=0), np.stack(sums), np.stack(squares), likelihood)
+
+    jobs = os.cpu_count() or 1 if n_jobs in (None, -1) else n_jobs
+    with one_thread(), ThreadPoolExecutor(jobs) as pool:
+        return reduce(operator.add, pool.map(one, range(0, n, size)))
+
+
+def _m_step(
+    moments: _Moments, centres: NDArray[np.float64], covariance: Covariance, reg_covar: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    k, d = centres.shape
+    counts = moments.counts + 10 * np.finfo(np.float64).eps
+    shift = moments.sums / counts[:, None]
+    covariances = moments.squares / counts[:, None, None] - shift[:, :, None] * shift[:, None, :]
+    if covariance == "tied":
+        shared = np.einsum("k,kij->ij", counts / counts.sum(), covariances)
+        covariances = np.repeat(shared[None], k, axis=0)
+    covariances = covariances + reg_covar * np.eye(d)
+    if covariance == "spherical":
+        covariances = np.trace(covariances, axis1=1, axis2=2)[:, None, None] / d * np.eye(d)
+    return counts / counts.sum(), centres + shift, covariances

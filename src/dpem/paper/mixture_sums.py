@@ -1,0 +1,138 @@
+"""Responsibility-weighted counts, sums and second moments, each released by itself as in the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.data.domain import GRID
+from dpem.em.exact import exact_product
+from dpem.em.gaussian_moments import COARSE_BITS, EXACT_ROWS, RESPONSIBILITY_BITS, ROW_BITS
+from dpem.em.queries import LINEAR_BITS, SQUARED_BITS, onto_unit_grid, unit_scale
+from dpem.em.softmax import softmax
+from dpem.privacy import sensitivity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.em.gaussian_moments import GaussianComponents
+    from dpem.privacy.sensitivity import Norm
+
+__all__ = ["Counts", "Moments", "Sums"]
+
+_ONE = 2.0**RESPONSIBILITY_BITS
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighted:
+    """What the three share: responsibilities as integers whose sum per row is at most 2^16."""
+
+    components: GaussianComponents
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Components and columns."""
+        k, d = self.components.offsets.shape
+        return int(k), int(d)
+
+    def responsibilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return multiples of 2^-16, rounded down, (k, n)."""
+        _, squared = self.components.frames(rows)
+        g = np.floor(softmax(self.components.log_joint(squared))[0] * _ONE)
+        total = g[0].copy()
+        for row in g[1:]:
+            total += row
+        g[:, total > _ONE] = 0.0
+        return g
+
+
+@dataclass(frozen=True, eq=False)
+class Counts(_Weighted):
+    """sum_i g_ik for all k: one mechanism, with the paper's sensitivity 2 in either norm."""
+
+    @property
+    def size(self) -> int:
+        """One per component."""
+        return self.shape[0]
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return 2, as in the paper; in L2 sqrt 2 would do."""
+        return max(2.0, sensitivity.counts(adjacency, norm)) * _ONE
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum responsibilities."""
+        return np.asarray(self.responsibilities(rows).sum(axis=1).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Sums(_Weighted):
+    """sum_i g_ik x_i: K mechanisms, one for each component. Eq. (S-2) for each."""
+
+    @property
+    def size(self) -> int:
+        """All coordinates of all components."""
+        k, d = self.shape
+        return k * d
+
+    @property
+    def unit(self) -> float:
+        """What a row of norm 1 and responsibility 1 is in the sums."""
+        return unit_scale(self.shape[1], LINEAR_BITS) * _ONE
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return 2, or 2 sqrt(d) in L1, for one component's sum: each is charged by itself."""
+        return sensitivity.sums(2.0**LINEAR_BITS * _ONE, adjacency, norm, self.shape[1])
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum weighted rows."""
+        g = self.responsibilities(rows)
+        x = onto_unit_grid(rows, GRID, LINEAR_BITS)
+        total = np.zeros(self.size, dtype=np.int64)
+        for start in range(0, rows.shape[1], 2**14):  # 2^36 a row: 2^50 in all
+            part = slice(start, start + 2**14)
+            total += exact_product(g[:, part], x[:, part].T, bound=2.0**50).ravel().astype(np.int64)
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Moments(_Weighted):
+    """sum_i g_ik x_i x_i', upper triangles: K mechanisms with the paper's Frobenius sensitivity 2."""
+
+    coarse_bits: int = COARSE_BITS
+
+    @property
+    def size(self) -> int:
+        """All triangles."""
+        k, d = self.shape
+        return k * (d * (d + 1) // 2)
+
+    @cached_property
+    def unit(self) -> float:
+        """What a squared norm of 1 and responsibility 1 is in what is released."""
+        return unit_scale(self.shape[1], SQUARED_BITS) ** 2 * _ONE / 2.0**self.coarse_bits
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return 2, as in the paper (sqrt 2 would do), for one component's matrix."""
+        if norm != "l2":
+            raise TypeError("Covariances are released with Gaussian noise only.")
+        whole = max(2.0, sensitivity.second_moments(1.0, adjacency)) * 2.0**ROW_BITS
+        return sensitivity.coarse(whole, self.coarse_bits, np.ones(self.size // self.shape[0]))
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum weighted outer products."""
+        k, d = self.shape
+        g = self.responsibilities(rows)
+        x = onto_unit_grid(rows, GRID, SQUARED_BITS)
+        triangle = np.triu_indices(d)
+        total = np.zeros((k, len(triangle[0])), dtype=np.int64)
+        for start in range(0, rows.shape[1], EXACT_ROWS):
+            part = slice(start, start + EXACT_ROWS)
+            for position, g_k in enumerate(g[:, part]):
+                product = exact_product(x[:, part] * g_k, x[:, part].T, bound=2.0**51)
+                total[position] += product[triangle].astype(np.int64)
+        return total.ravel()
