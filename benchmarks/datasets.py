@@ -20,6 +20,7 @@ class Dataset:
     rows: np.ndarray
     n_clusters: int
     is_real: bool
+    radius: float = 1.0  # what rows were divided by, where that was their largest norm
 
 
 # name -> (file, columns, clusters, public bounds or None for the largest norm, stand-in shape)
@@ -67,7 +68,8 @@ def load(name):
         table = table.filter(keep)
     rows = np.column_stack([table[column].to_numpy().astype(float) for column in columns])
     if bounds is None:
-        return Dataset(name, rows / np.linalg.norm(rows, axis=1).max(), k, is_real=True)
+        radius = float(np.linalg.norm(rows, axis=1).max())
+        return Dataset(name, rows / radius, k, is_real=True, radius=radius)
     low, high = np.array([bounds[column] for column in columns], dtype=float).T
     scaled = (np.clip(rows, low, high) - (low + high) / 2) / ((high - low) / 2)
     return Dataset(name, scaled / np.sqrt(len(columns)), k, is_real=True)

@@ -18,6 +18,7 @@ import numpy as np
 from dpem.em import statistics
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.errors import DpemError
+from dpem.privacy.events import LaplaceEvent
 from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
 
@@ -117,7 +118,7 @@ class ReleaseGate:
         values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
         recording = _recording.get()
         if recording is not None:
-            values, insecure = recording.pass_through(stage, raw._values, values), True
+            values, insecure = recording.pass_through(stage, raw._values, values, shape), True
         return ReleasedStatistics(stage.name, values, stddev, insecure, statistics._GATE)
 
 
@@ -133,6 +134,15 @@ class RecordedRelease:
     noisy: NDArray[np.float64]
     sensitivity: float
     event: Event
+    noise_shape: NDArray[np.float64] | None = None
+
+    def distance(self, other: RecordedRelease) -> float:
+        """Return how far the raw values of two releases lie apart, over the sensitivity; at most 1 is right."""
+        difference = (self.raw - other.raw).astype(np.float64)
+        if self.noise_shape is not None:
+            difference /= self.noise_shape
+        norm = 1 if isinstance(self.event, LaplaceEvent) else 2
+        return float(np.linalg.norm(difference, norm)) / self.sensitivity
 
 
 @dataclass
@@ -146,7 +156,11 @@ class Recording:
     replay: Recording | None = None
 
     def pass_through(
-        self, stage: PlannedStage, raw: NDArray[np.int64], noisy: NDArray[np.float64]
+        self,
+        stage: PlannedStage,
+        raw: NDArray[np.int64],
+        noisy: NDArray[np.float64],
+        noise_shape: NDArray[np.float64] | None,
     ) -> NDArray[np.float64]:
         """Note a release and return the noisy values that the fit goes on with."""
         if self.replay is not None:
@@ -155,7 +169,9 @@ class Recording:
                 raise PlanViolationError(f"The replayed fit asked for another release, {stage.name!r}.")
             noisy = self.replay.releases[position].noisy
         self.releases.append(
-            RecordedRelease(stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stage.event)
+            RecordedRelease(
+                stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stage.event, noise_shape
+            )
         )
         return noisy
 

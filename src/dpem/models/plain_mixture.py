@@ -161,6 +161,8 @@ def _m_step(
         shared = np.einsum("k,kij->ij", counts / counts.sum(), covariances)
         covariances = np.repeat(shared[None], k, axis=0)
     covariances = covariances + reg_covar * np.eye(d)
+    if covariance == "diag":
+        covariances = covariances * np.eye(d)
     if covariance == "spherical":
         covariances = np.trace(covariances, axis1=1, axis2=2)[:, None, None] / d * np.eye(d)
     return counts / counts.sum(), centres + shift, covariances

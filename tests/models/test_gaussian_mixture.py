@@ -1,0 +1,558 @@
+"""The private mixture: fits, bits, sensitivity by replay, relations, files, and scikit-learn's checks."""
+
+import dataclasses
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import stats
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.mixture import GaussianMixture as PlainGaussianMixture
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+import dpem
+from dpem import GaussianMixture, Ledger, Schema
+from dpem.em import kernels
+from dpem.em.persistence import ModelFileError
+from dpem.engines import LocalEngine
+from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError
+from dpem.testing import Recording, insecure_noise, record, replay
+
+RELATIONS = ["replace_one", "add_remove"]
+KINDS = ["full", "tied", "diag", "spherical"]
+
+
+def blobs(n=4000, d=2, k=3, seed=0, spread=0.06):
+    rng = np.random.default_rng(seed)
+    centres = rng.uniform(-0.8, 0.8, (k, d)) / math.sqrt(d)
+    return centres[rng.integers(k, size=n)] + rng.normal(0, spread, (n, d))
+
+
+def seeded_fit(X, seed=5, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with insecure_noise(seed):
+            settings = {"n_components": 3, "epsilon": 1.0, "data_norm": 1.0, "random_state": 0} | arguments
+            return GaussianMixture(**settings).fit(X)
+
+
+def same(one, two):
+    np.testing.assert_array_equal(one.weights_, two.weights_)
+    np.testing.assert_array_equal(one.means_, two.means_)
+    np.testing.assert_array_equal(one.covariances_, two.covariances_)
+    np.testing.assert_array_equal(one.background_.weights, two.background_.weights)
+
+
+# -- it fits ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("covariance_type", KINDS)
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_separated_clusters_are_found(d, covariance_type, adjacency):
+    """At a comfortable budget the density is within a tenth of a nat of the plain fit, on secure noise."""
+    X = blobs(n=20_000, d=d, spread=0.05)
+    model = GaussianMixture(
+        3, epsilon=3.0, data_norm=1.5, covariance_type=covariance_type, adjacency=adjacency, random_state=0
+    ).fit(X)
+    plain = PlainGaussianMixture(3, covariance_type=covariance_type, n_init=5, random_state=0).fit(X)
+    assert model.score(X) > plain.score(X) - 0.1
+    assert model.covariances_.shape == plain.covariances_.shape
+    assert model.precisions_cholesky_.shape == plain.precisions_cholesky_.shape
+    for name in ("weights", "means", "covariances"):
+        assert model.standard_errors_[name].shape == getattr(model, f"{name}_").shape
+        assert (model.standard_errors_[name] >= 0).all()
+        assert model.standard_errors_[name].max() < 0.05
+
+
+def test_units_are_the_users():
+    """Other units, other bounds, the same mixture; log-densities carry the Jacobian."""
+    X = blobs(n=3000)
+    scale, shift = np.array([64.0, 0.25]), np.array([1024.0, -8.0])
+    base = seeded_fit(X, data_norm=None, bounds=(-2, 2))
+    moved = seeded_fit(X * scale + shift, data_norm=None, bounds=(-2 * scale + shift, 2 * scale + shift))
+    np.testing.assert_allclose(moved.means_, base.means_ * scale + shift, rtol=1e-5)
+    np.testing.assert_allclose(moved.covariances_, base.covariances_ * np.outer(scale, scale), rtol=1e-4)
+    np.testing.assert_allclose(
+        moved.score_samples(X * scale + shift), base.score_samples(X) - np.log(scale).sum(), atol=1e-3
+    )
+
+
+def test_many_narrow_modes():
+    """Forty modes a hundredth as wide as the map are found, most of them."""
+    rng = np.random.default_rng(3)
+    modes = rng.uniform(-0.65, 0.65, (40, 2))
+    X = modes[rng.integers(40, size=60_000)] + rng.normal(0, 0.008, (60_000, 2))
+    model = GaussianMixture(40, epsilon=2.0, data_norm=1.0, random_state=0).fit(X)
+    truth = np.mean(
+        np.log(np.mean([stats.multivariate_normal(m, 0.008**2).pdf(X[:2000]) for m in modes], axis=0))
+    )
+    assert model.score(X[:2000]) > truth - 0.4
+
+
+def test_far_rows_do_not_spoil_the_fit():
+    """One row in a hundred far out: components stay on the clusters, the background takes the rest."""
+    X = blobs(n=20_000, spread=0.02)
+    X[::100] = np.random.default_rng(0).uniform(-0.7, 0.7, (200, 2))
+    with_background = GaussianMixture(3, epsilon=1.0, data_norm=1.0, random_state=0).fit(X)
+    assert np.sqrt(np.linalg.eigvalsh(with_background.covariances_)).max() < 0.04
+    assert 0.005 < with_background.background_.weights.sum() < 0.03
+    without = GaussianMixture(3, epsilon=1.0, data_norm=1.0, background_weight=0, random_state=0).fit(X)
+    assert without.background_.weights.size == 0
+    assert without.score(X) < with_background.score(X)
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("covariance_type", KINDS)
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 60])
+def test_few_rows_never_raise(n, covariance_type, adjacency):
+    """There is always a proper density, also where nothing can be learned."""
+    if n == 0 and adjacency == "replace_one":
+        return  # public, and refused
+    X = blobs(n=60)[:n]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianMixture(
+            5, epsilon=0.5, data_norm=1.0, covariance_type=covariance_type, adjacency=adjacency
+        ).fit(X)
+    assert model.weights_.sum() == pytest.approx(1)
+    assert np.isfinite(model.score_samples(blobs(n=50))).all()
+    assert (np.linalg.norm(model.means_, axis=1) <= 1 + 1e-9).all()
+
+
+def test_fewer_components_are_announced():
+    """The warning says how many fit, and which epsilon all of them would need; it is about right."""
+    X = blobs(n=2000, d=4)
+    with pytest.warns(FewerComponentsWarning, match=r"room for 1, which .* epsilon of about") as caught:
+        model = GaussianMixture(6, epsilon=0.05, data_norm=1.0, delta=1e-6).fit(X)
+    assert model.n_components_ == len(model.weights_) == 1
+    needed = float(str(caught[0].message).split("epsilon of about ")[1].split(",")[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        GaussianMixture(6, epsilon=1.05 * needed, data_norm=1.0, delta=1e-6).fit(X)
+    with pytest.warns(FewerComponentsWarning):
+        GaussianMixture(6, epsilon=0.9 * needed, data_norm=1.0, delta=1e-6).fit(X)
+    with pytest.warns(FewerComponentsWarning):
+        GaussianMixture(6, epsilon=0.05, data_norm=1.0, adjacency="add_remove").fit(X)
+
+
+def test_a_public_start_is_used():
+    """Means that are given replace the k-means start, and its share of the budget."""
+    X = blobs()
+    centres = [[0.1, 0.1], [0.2, -0.2], [-0.3, 0.3]]
+    model = GaussianMixture(3, epsilon=2.0, data_norm=1.0, means_init=centres).fit(X)
+    assert not any(stage.name in ("grid", "lloyd") for stage in model.plan_.stages)
+    with pytest.raises(InvalidArgumentError, match="means_init"):
+        GaussianMixture(3, epsilon=2.0, data_norm=1.0, means_init=centres[:2]).fit(X)
+
+
+# -- bits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("covariance_type", KINDS)
+def test_the_same_bits_in_any_order_block_size_and_thread_count(
+    covariance_type, adjacency, compiled, monkeypatch
+):
+    """Sums are exact, so nothing about how they are made can show, compiled or not."""
+    X = blobs(n=1500, d=3)
+    arguments = {"covariance_type": covariance_type, "adjacency": adjacency, "max_iter": 4}
+    base = seeded_fit(X, n_jobs=1, **arguments)
+    monkeypatch.setattr(kernels, "AVAILABLE", compiled)
+    shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], n_jobs=2, **arguments)
+    same(shuffled, base)
+    for block_rows in (17, 1499):
+        with monkeypatch.context() as patch:
+            patch.setattr("dpem.em.estimator.LocalEngine", lambda n, b=block_rows: LocalEngine(2, b))
+            same(seeded_fit(X, **arguments), base)
+    small = seeded_fit(X[:200], **arguments)
+    with monkeypatch.context() as patch:
+        patch.setattr("dpem.em.estimator.LocalEngine", lambda n: LocalEngine(2, 1))
+        patch.setattr("dpem.engines.local.KEPT_BYTES", 0)
+        same(seeded_fit(X[:200], **arguments), small)
+
+
+def test_every_frame_gives_the_same_model():
+    """NumPy, pandas and polars: one model, and names are kept."""
+    X = blobs(n=1000)
+    base = seeded_fit(X)
+    for frame in (pd.DataFrame(X, columns=["a", "b"]), pl.DataFrame(X, schema=["a", "b"])):
+        model = seeded_fit(frame)
+        same(model, base)
+        assert list(model.feature_names_in_) == ["a", "b"]
+        np.testing.assert_array_equal(model.score_samples(frame), base.score_samples(X))
+
+
+# -- sensitivity of every stage, by replay ---------------------------------------------------------------
+
+
+def worst_ratio(X, neighbour, **arguments):
+    """Replay a recorded fit on a neighbour; return the largest raw difference over its sensitivity."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settings = {"n_components": 3, "epsilon": 2.0, "data_norm": 1.0, "random_state": 0, "max_iter": 3}
+        settings |= arguments
+        with record() as first:
+            model = GaussianMixture(**settings).fit(X)
+        with replay(first) as second:
+            again = GaussianMixture(**settings).fit(neighbour)
+    same(model, again)
+    assert [r.stage for r in first.releases] == [r.stage for r in second.releases]
+    return max(a.distance(b) for a, b in zip(first.releases, second.releases, strict=True))
+
+
+CANARIES = [[1, 0], [-1, 0], [0, 0], [9e9, -9e9], [np.nan, 0], [0.5, 0.5], [-0.3, 0.4]]
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("covariance_type", KINDS)
+@pytest.mark.parametrize("background", [0.02, 0.0])
+def test_neighbours_move_every_stage_within_its_sensitivity(background, covariance_type, adjacency):
+    """One row replaced, added or removed, by whatever value: each stage moves by at most what it says."""
+    X = blobs(n=600, d=2)
+    largest = 0.0
+    for canary in CANARIES:
+        row = np.array([canary], dtype=float)
+        if adjacency == "replace_one":
+            neighbours = [np.concatenate([row, X[1:]])]
+        else:
+            neighbours = [np.concatenate([X, row]), X[1:]]
+        for neighbour in neighbours:
+            ratio = worst_ratio(
+                X,
+                neighbour,
+                adjacency=adjacency,
+                covariance_type=covariance_type,
+                background_weight=background,
+            )
+            largest = max(largest, ratio)
+    assert 0.5 < largest <= 1 + 1e-12
+
+
+def test_persons_rows_are_covered_together():
+    """Three rows of one person change: each stage moves by at most the sensitivity for three rows."""
+    X = blobs(n=900)
+    neighbour = X.copy()
+    neighbour[[0, 100, 200]] = [[1, 0], [1, 0], [1, 0]]
+    assert 0.1 < worst_ratio(X, neighbour, rows_per_person=3, epsilon=6.0) <= 1
+    assert worst_ratio(X, neighbour, rows_per_person=1) > 1  # the check can fail
+
+
+def test_the_number_of_rows_stays_private(tmp_path):
+    """Under add/remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
+    X = blobs(n=3000)
+    arguments = {"epsilon": 1.0, "data_norm": 1.0, "adjacency": "add_remove", "random_state": 0}
+    with record() as transcript:
+        model = GaussianMixture(3, **arguments).fit(X)
+    with replay(transcript):
+        fewer = GaussianMixture(3, **arguments).fit(X[:1234])
+    assert vars(model).keys() == vars(fewer).keys()
+    model.save(tmp_path / "a")
+    fewer.save(tmp_path / "b")
+    with np.load(tmp_path / "a") as one, np.load(tmp_path / "b") as two:
+        assert one.files == two.files
+        for name in one.files:
+            np.testing.assert_array_equal(one[name], two[name])
+
+
+# -- the ledger and the statement ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_ledger_statement_and_plan(tmp_path, adjacency):
+    """A fit is charged once, in full; where the noisy number of rows shaped it, its steps cost no more."""
+    X = blobs()
+    path = tmp_path / "l"
+    ledger = Ledger.create(path, name="x", cap_epsilon=1.0, cap_delta=1e-5, adjacency=adjacency)
+    model = GaussianMixture(3, epsilon=1.0, bounds=(-1, 1), adjacency=adjacency, ledger=path).fit(X)
+    charge = ledger.history()[0]
+    assert charge.event == model.plan_.event == model.privacy_.event
+    assert charge.purpose == "dpem.GaussianMixture.fit"
+    spent = sum(stage.repeats / stage.event.noise_multiplier**2 for stage in model.plan_.stages)
+    assert spent <= model.plan_.budget.mu**2 * (1 + 1e-9)
+    assert spent > 0.999 * model.plan_.budget.mu**2
+    with pytest.raises(InsufficientBudgetError):
+        GaussianMixture(3, epsilon=1.0, bounds=(-1, 1), adjacency=adjacency, ledger=ledger).fit(X)
+    assert len(ledger.history()) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"n_components": 0},
+        {"n_components": 2.5},
+        {"epsilon": -1},
+        {"epsilon": math.nan},
+        {"delta": 0},
+        {"covariance_type": "round"},
+        {"adjacency": "swap"},
+        {"rows_per_person": 0},
+        {"max_iter": 0},
+        {"background_weight": -0.1},
+        {"background_weight": 0.9},
+        {"means_init": [[0, 0]]},
+        {"means_init": [[0, 0], [0, 1], [math.nan, 1]]},
+        {"n_jobs": 0},
+        {"random_state": "x"},
+        {"data_norm": None},
+        {"bounds": (0, 1)},
+    ],
+)
+def test_bad_arguments_spend_nothing(tmp_path, arguments):
+    """The house error names the argument, and the ledger stays untouched."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-5)
+    good = {"n_components": 3, "epsilon": 1.0, "data_norm": 1.0, "ledger": ledger}
+    with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
+        GaussianMixture(**(good | arguments)).fit(blobs())
+    assert ledger.history() == []
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
+    """Denormal, huge and broken rows raise and warn under no setting of numpy's error state."""
+    X = blobs(n=400)
+    X[0], X[1], X[2], X[3] = [1e-200, 0], [1e308, -1e308], [np.nan, 0], [5e-324, 5e-324]
+    model = GaussianMixture(2, epsilon=5.0, delta=1e-6, data_norm=1.0, adjacency=adjacency)
+    with np.errstate(all="raise", under="ignore"):
+        model.fit(X)
+    assert np.isfinite(model.covariances_).all()
+
+
+# -- epsilon = inf ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given_means", [False, True])
+@pytest.mark.parametrize("covariance_type", KINDS)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_infinite_epsilon_equals_scikit_learn(covariance_type, given_means, n_jobs):
+    """From the same start and settings, every parameter to one part in a million."""
+    X = blobs(n=5000, d=3, spread=0.2) * [1, 20, 0.1] + [5, -100, 0]
+    means = X[[3, 700, 1500]] if given_means else None
+    settings = {"covariance_type": covariance_type, "random_state": 3, "means_init": means, "tol": 1e-4}
+    plain = PlainGaussianMixture(3, max_iter=300, **settings).fit(X)
+    model = GaussianMixture(3, epsilon=math.inf, data_norm=1e4, max_iter=300, n_jobs=n_jobs, **settings).fit(
+        X
+    )
+    assert plain.n_iter_ > 5
+    assert model.n_iter_ == plain.n_iter_
+    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_", "precisions_"):
+        scale = np.abs(getattr(plain, name)).max()
+        np.testing.assert_allclose(getattr(model, name), getattr(plain, name), rtol=1e-6, atol=1e-9 * scale)
+    assert model.score(X) == pytest.approx(plain.score(X), rel=1e-9)
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-6)
+    assert not model.privacy_.is_private
+    with pytest.raises(InvalidArgumentError, match="background"):
+        model.private_score(X, epsilon=1.0)
+
+
+def test_plain_em_warns_where_it_does_not_converge(tmp_path):
+    X = blobs(spread=0.3)
+    with pytest.warns(ConvergenceWarning, match="max_iter=2"):
+        GaussianMixture(3, epsilon=math.inf, data_norm=1.0, max_iter=2, tol=0).fit(X)
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
+    with pytest.raises(InvalidArgumentError, match="finite epsilon with a ledger"):
+        GaussianMixture(3, epsilon=math.inf, data_norm=1.0, ledger=ledger).fit(X)
+
+
+# -- standard errors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_standard_errors_are_those_of_the_noise(k):
+    """Replaying all but the last release, fresh noise in that one spreads parameters as stated.
+
+    Averaging with earlier steps, and shrinkage that keeps small moves from showing, make the stated errors
+    larger than the last release's own, never smaller.
+    """
+    X = blobs(n=5000)
+    settings = {"epsilon": 1.0, "data_norm": 1.0, "random_state": 0}
+    with record() as transcript:
+        model = GaussianMixture(k, max_iter=2, **settings).fit(X)
+    last = transcript.releases[-1]
+    stddev = last.sensitivity * last.event.noise_multiplier * last.noise_shape
+    rng = np.random.default_rng(0)
+    means, covariances = [], []
+    for _ in range(60):
+        noisy = last.raw + rng.normal(0, stddev)
+        redrawn = [*transcript.releases[:-1], dataclasses.replace(last, noisy=noisy)]
+        with replay(Recording(redrawn)):
+            again = GaussianMixture(k, max_iter=2, **settings).fit(X)
+        means.append(again.means_)
+        covariances.append(again.covariances_)
+    stated = model.standard_errors_
+    assert 0.9 < stated["means"].mean() / np.std(means, axis=0).mean() < 4.0
+    assert 0.9 < stated["covariances"].mean() / np.std(covariances, axis=0).mean() < 2.5
+
+
+# -- the density -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return seeded_fit(blobs(n=5000, d=3), data_norm=None, bounds=([-1, -1, -1], [1, 1, 1]))
+
+
+def test_to_sklearn_has_the_same_density(fitted):
+    X = blobs(n=500, d=3)
+    plain = fitted.to_sklearn()
+    np.testing.assert_allclose(plain.score_samples(X), fitted.score_samples(X), rtol=1e-10)
+    assert plain.weights_.sum() == pytest.approx(1)
+    assert plain.sample(10)[0].shape == (10, 3)
+
+
+@pytest.mark.parametrize("covariance_type", KINDS)
+def test_predictions_are_those_of_the_components(covariance_type):
+    """Labels and probabilities know the components alone, densities the background too."""
+    X = blobs(n=3000, d=3)
+    model = seeded_fit(X, covariance_type=covariance_type)
+    plain = PlainGaussianMixture(3, covariance_type=covariance_type)
+    plain.weights_, plain.means_, plain.covariances_ = model.weights_, model.means_, model.covariances_
+    plain.precisions_cholesky_ = model.precisions_cholesky_
+    np.testing.assert_allclose(model.predict_proba(X), plain.predict_proba(X), atol=1e-9)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    without = plain.score_samples(X) + np.log(1 - model.background_.weights.sum())
+    assert (model.score_samples(X) > without).all()
+    with pytest.raises(InvalidArgumentError, match="NaN or infinity"):
+        model.predict([[np.nan, 0.0, 0.0]])
+    assert not hasattr(model, "lower_bound_")
+    assert not hasattr(model, "fit_predict")
+
+
+def test_the_density_integrates_to_one(fitted):
+    """By importance sampling from scikit-learn's copy."""
+    X, _ = fitted.to_sklearn().sample(20_000)
+    volume = np.exp(
+        stats.multivariate_normal(np.zeros(3), np.eye(3)).logpdf(X) - fitted.score_samples(X)
+    ).mean()
+    assert volume == pytest.approx(1, abs=0.5)
+
+
+def test_sample(fitted):
+    """Rows follow the mixture; the background's are marked and stay within the bounds."""
+    X, y = fitted.sample(20_000)
+    assert X.shape == (20_000, 3)
+    for k in range(3):
+        inside = X[y == k]
+        assert len(inside) / 20_000 == pytest.approx(fitted.weights_[k], abs=0.03)
+        np.testing.assert_allclose(inside.mean(axis=0), fitted.means_[k], atol=0.02)
+        np.testing.assert_allclose(np.cov(inside.T), fitted.covariances_[k], atol=0.002)
+    assert (y == -1).any()
+    assert (np.abs(X[y == -1]) <= 1).all()
+    assert (np.diff(y) >= 0).all()
+    np.testing.assert_array_equal(fitted.sample(5)[0], fitted.sample(5)[0])  # random_state=0
+    with pytest.raises(InvalidArgumentError, match="n_samples"):
+        fitted.sample(0)
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize("covariance_type", ["full", "spherical"])
+def test_private_score(adjacency, covariance_type, tmp_path):
+    """It is the score within its error, in the user's units, and is charged."""
+    X = blobs(n=20_000) * [3, 40]
+    model = GaussianMixture(
+        3, epsilon=2.0, bounds=([-3, -40], [3, 40]), adjacency=adjacency, covariance_type=covariance_type
+    ).fit(X)
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5, adjacency=adjacency)
+    released = model.private_score(X, epsilon=1.0, ledger=ledger)
+    assert abs(released.value - model.score(X)) < 8 * released.standard_error + 1e-4
+    assert released.standard_error < 0.1
+    assert ledger.history()[0].purpose == "dpem.private_score"
+    with pytest.raises(NotFittedError):
+        clone(model).private_score(X, epsilon=1.0)
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_one_row_moves_the_private_score_within_its_sensitivity(adjacency):
+    """The densest and the emptiest place of the domain, and rows outside it."""
+    X = blobs(n=500)
+    model = GaussianMixture(3, epsilon=8.0, data_norm=1.0, adjacency=adjacency).fit(X)
+    best = X[model.score_samples(X).argmax()]
+    largest = 0.0
+    for row in ([-1.0, 0.0], [0.7, 0.7], [0.7, -0.7], [1e9, 1e9], [np.nan, 0.0], best):
+        with record() as first:
+            model.private_score(np.concatenate([[best], X]), epsilon=1.0)
+        neighbour = np.concatenate([[row], X]) if adjacency == "replace_one" else X
+        with replay(first) as second:
+            model.private_score(neighbour, epsilon=1.0)
+        largest = max(largest, first.releases[0].distance(second.releases[0]))
+    assert 0.5 < largest <= 1
+
+
+# -- files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("covariance_type", KINDS)
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_save_and_load(tmp_path, covariance_type, adjacency):
+    """Everything that was released comes back; densities agree; no rows, no pickle, no leftovers."""
+    frame = pd.DataFrame(blobs(), columns=["x", "y"])
+    schema = Schema({name: {"kind": "continuous", "bounds": [-1, 1]} for name in frame})
+    model = GaussianMixture(
+        3, epsilon=1.0, schema=schema, covariance_type=covariance_type, adjacency=adjacency, random_state=1
+    ).fit(frame)
+    model.save(tmp_path / "model.dpem")
+    again = dpem.load(tmp_path / "model.dpem")
+    same(again, model)
+    np.testing.assert_array_equal(again.score_samples(frame), model.score_samples(frame))
+    assert again.privacy_ == model.privacy_
+    assert again.plan_ == model.plan_
+    assert again.n_components_ == 3
+    assert again.sample(7)[0].shape == (7, 2)
+    for name, value in model.standard_errors_.items():
+        np.testing.assert_array_equal(again.standard_errors_[name], value)
+    assert [file.name for file in tmp_path.iterdir()] == ["model.dpem"]
+    with np.load(tmp_path / "model.dpem") as file:
+        arrays = dict(file)
+    for name in ("weights_", "background_means", "standard_error_means"):
+        np.savez(tmp_path / "forged.npz", **{key: value for key, value in arrays.items() if key != name})
+        with pytest.raises(ModelFileError):
+            dpem.load(tmp_path / "forged.npz")
+        np.savez(tmp_path / "forged.npz", **(arrays | {name: np.zeros((9, 9))}))
+        with pytest.raises(ModelFileError):
+            dpem.load(tmp_path / "forged.npz")
+
+
+def test_verbose_tells_public_facts(capfd):
+    GaussianMixture(2, epsilon=1.0, data_norm=1.0, max_iter=3, verbose=1).fit(blobs())
+    assert "[GaussianMixture] em 3 of 3" in capfd.readouterr().err
+
+
+# -- scikit-learn's own checks ---------------------------------------------------------------------------
+
+
+class SeededMixture(GaussianMixture):
+    """Two fits of the same rows agree, as scikit-learn's checks want it: the noise repeats."""
+
+    def fit(self, X, y=None):
+        with insecure_noise(0):
+            return super().fit(X, y)
+
+
+EXPECTED_FAILURES = {
+    "check_dtype_object": "cells are never parsed by looking at them: object arrays are refused by type",
+    "check_estimators_nan_inf": "fit never raises on private values: such rows count as the domain's centre",
+}
+
+
+def scikit_learn_checks():
+    """Yield every check that applies; the one of array-API inputs asks for a switch that we do not set."""
+    estimator = SeededMixture(2, epsilon=10.0, data_norm=100.0)
+    for instance, check in estimator_checks_generator(estimator):
+        name = check.func.__name__
+        if name == "check_array_api_input":
+            continue
+        reason = EXPECTED_FAILURES.get(name)
+        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+        yield pytest.param(instance, check, id=name, marks=marks)
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
+@pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
+def test_scikit_learn_checks(estimator, check):
+    """Every check passes, or fails for a stated reason of privacy."""
+    check(estimator)

@@ -1,0 +1,189 @@
+"""The paper's mixture: its mechanisms and budgets, its estimates, and the sensitivities it rests on."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import dpem
+from dpem import paper
+from dpem.data.domain import GRID, onto_grid
+from dpem.em.gaussian_moments import GaussianComponents
+from dpem.errors import InvalidArgumentError, UnreachableBudgetError
+from dpem.paper.mixture_sums import Counts, Moments, Sums
+from dpem.privacy.events import GaussianEvent, LaplaceEvent
+from dpem.privacy.per_mechanism import mixture_mechanisms, per_mechanism_budget
+from dpem.testing import record, replay
+
+SCENARIOS = ["GGG", "LLG"]
+COMPOSITIONS = ["linear", "advanced", "zcdp", "moments"]
+
+
+def rows(n=3000, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array([[0.4] * d, [-0.4] * d])[rng.integers(2, size=n)] + rng.normal(0, 0.1, (n, d))
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_mechanisms_are_the_papers(scenario, composition):
+    """2K + 1 mechanisms a step, all with the epsilon_i that the composition gives."""
+    model = paper.GaussianMixture(
+        2, epsilon=1.0, data_norm=1.0, scenario=scenario, composition=composition, max_iter=4
+    ).fit(rows())
+    laplace, gaussian = mixture_mechanisms(scenario, 2, 4)
+    expected = per_mechanism_budget(composition, 1.0, 1e-5, n_laplace=laplace, n_gaussian=gaussian)
+    counts = {LaplaceEvent: 0, GaussianEvent: 0}
+    for stage in model.plan_.stages:
+        counts[type(stage.event)] += stage.repeats * stage.mechanisms
+    assert counts == {LaplaceEvent: laplace, GaussianEvent: gaussian}
+    for stage in model.plan_.stages:
+        if isinstance(stage.event, LaplaceEvent):
+            assert stage.event.epsilon == expected.epsilon_i
+        else:
+            assert stage.event.noise_multiplier == expected.noise_multiplier
+    assert model.privacy_.epsilon == 1.0
+    assert np.isfinite(model.score(rows()))
+
+
+@pytest.mark.parametrize("estimate", ["map", "mle"])
+def test_without_noise_it_is_em(estimate):
+    """At an enormous budget the steps are those of the text's own formulas, written out here."""
+    X, k, d, n = rows(n=2000), 2, 3, 2000
+    means = np.array([[0.3, 0.2, 0.1], [-0.3, -0.1, -0.2]])
+    model = paper.GaussianMixture(
+        2, epsilon=1e4, delta=1e-6, data_norm=1.0, estimate=estimate, max_iter=3, means_init=means
+    ).fit(X)
+    weights, mu, sigma = np.full(2, 0.5), means, np.stack([np.eye(d)] * 2)
+    for _ in range(3):
+        joint = np.stack(
+            [
+                np.log(weights[j])
+                - 0.5 * np.einsum("ni,ij,nj->n", X - mu[j], np.linalg.inv(sigma[j]), X - mu[j])
+                - 0.5 * np.linalg.slogdet(sigma[j])[1]
+                for j in range(k)
+            ],
+            axis=1,
+        )
+        g = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
+        count, sums = g.sum(axis=0), g.T @ X
+        second = np.einsum("nk,ni,nj->kij", g, X, X)
+        if estimate == "mle":
+            weights, mu = count / n, sums / count[:, None]
+            sigma = second / count[:, None, None] - np.einsum("ki,kj->kij", mu, mu)
+        else:
+            weights, mu = (count + 1) / (n + k), sums / (count + 1)[:, None]
+            outer = np.einsum("ki,kj->kij", mu, mu)
+            scatter = 0.1 * np.eye(d) + second + (count / (1 + count) - count)[:, None, None] * outer
+            sigma = scatter / (count + d + 2 + d + 2)[:, None, None]
+    np.testing.assert_allclose(model.weights_, weights, atol=2e-3)
+    np.testing.assert_allclose(model.means_, mu, atol=2e-3)
+    np.testing.assert_allclose(model.covariances_, sigma, atol=2e-3)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_neighbours_move_every_mechanism_within_its_sensitivity(scenario):
+    """Each component's sum and matrix is one mechanism: none moves further than it says, for any row."""
+    X = rows(n=200, d=2)
+    arguments = {"epsilon": 5.0, "data_norm": 1.0, "scenario": scenario, "max_iter": 2, "random_state": 0}
+    largest = 0.0
+    for canary in ([1, 0], [-1, 0], [0, 0], [9e9, -9e9], [np.nan, 0]):
+        neighbour = np.concatenate([[canary], X[1:]])
+        with record() as first:
+            paper.GaussianMixture(2, **arguments).fit(X)
+        with replay(first) as second:
+            paper.GaussianMixture(2, **arguments).fit(neighbour)
+        for a, b in zip(first.releases, second.releases, strict=True):
+            difference = (a.raw - b.raw).astype(float).reshape(1 if a.stage == "weights" else 2, -1)
+            norm = 1 if isinstance(a.event, LaplaceEvent) else 2
+            largest = max(largest, (np.linalg.norm(difference, norm, axis=1) / a.sensitivity).max())
+    assert 0.2 < largest <= 1
+
+
+@pytest.mark.parametrize("kind", [Counts, Sums, Moments])
+def test_extreme_pairs_of_rows(kind):
+    """A search over extreme rows and components, in the norms that the mechanisms use."""
+    rng = np.random.default_rng(0)
+    reached = 0.0
+    for _ in range(40):
+        d, k = 3, 2
+        factors = rng.choice([0.01, 0.1, 1.0]) * np.stack([np.eye(d)] * k)
+        parts = GaussianComponents.from_parameters(np.full(k, 0.5), rng.normal(0, 0.5, (k, d)), factors)
+        query = kind(parts)
+        sphere = rng.normal(size=(8, d))
+        sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+        grid = onto_grid(np.concatenate([sphere, -sphere, np.eye(d), -np.eye(d)]) * GRID).T
+        vectors = np.stack([query.sum_block(grid[:, [i]]) for i in range(grid.shape[1])])
+        moves = (vectors[:, None] - vectors[None]).astype(float) / 2.0**query.coarse_bits
+        by_mechanism = moves.reshape(
+            -1, 1 if kind is Counts else k, query.size // (1 if kind is Counts else k)
+        )
+        for norm, name in ((2, "l2"), (1, "l1")):
+            if kind is Moments and name == "l1":
+                continue
+            ratio = np.linalg.norm(by_mechanism, norm, axis=2).max() / query.sensitivity("replace_one", name)
+            assert ratio <= 1
+            reached = max(reached, ratio)
+    assert reached > 0.7  # the paper's 2 for weights and covariances is loose: sqrt 2 would do
+
+
+def test_the_texts_own_mean_is_not_private():
+    """The neighbours of docs/paper.md: one row alone in its component, at (1, 0, ..) or at (-1, 0, ..).
+
+    The text divides by the exact count, 1, so that the mean moves by 2; it adds noise for a sensitivity of
+    2 / N~, and N~, a noisy count, is as large as the noise of the weights makes it. One mean then costs
+    mu of about 2 where the plan charges a hundredth of that.
+    """
+    laplace, gaussian = mixture_mechanisms("GGG", n_components=3, n_iterations=10)
+    charged = per_mechanism_budget("zcdp", 1.0, 1e-4, n_laplace=laplace, n_gaussian=gaussian, delta_i=1e-8)
+    multiplier = charged.noise_multiplier
+    noisy_count = 1 + 2 * multiplier * np.random.default_rng(0).normal(size=10_000)
+    noisy_count = noisy_count[noisy_count > 1]  # half of the time
+    true_mu = 2 / (multiplier * 2 / noisy_count)
+    assert np.median(true_mu) > 1
+    assert np.median(true_mu) * multiplier > 50  # against the 1 / multiplier that is charged
+
+
+def test_budget_refusals():
+    """Where the classical sigma misses, or delta_i does not fit, the error says so before data is read."""
+    X = rows()
+    with pytest.raises(UnreachableBudgetError, match="classical Gaussian sigma"):
+        paper.GaussianMixture(1, epsilon=1e4, data_norm=1.0, composition="linear", max_iter=1).fit(X)
+    with pytest.raises(InvalidArgumentError, match="delta_i"):
+        paper.GaussianMixture(3, epsilon=1.0, data_norm=1.0, composition="advanced", delta_i=1e-6).fit(X)
+    for wrong in (
+        {"scenario": "LGG"},
+        {"composition": "rdp"},
+        {"estimate": "mean"},
+        {"alpha": 0.5},
+        {"scale0": 0.0},
+        {"means_init": [[0.0]]},
+        {"max_iter": 0},
+        {"epsilon": float("inf")},
+    ):
+        with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
+            paper.GaussianMixture(**({"n_components": 2, "epsilon": 1.0, "data_norm": 1.0} | wrong)).fit(X)
+
+
+def test_priors_matter_where_rows_are_few():
+    """A strong scale of the prior widens covariances; a strong kappa draws means to zero."""
+    X = rows(n=500)
+    common = {"epsilon": 1e4, "data_norm": 1.0, "max_iter": 3, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        base = paper.GaussianMixture(2, **common).fit(X)
+        wide = paper.GaussianMixture(2, scale0=200.0, **common).fit(X)
+        still = paper.GaussianMixture(2, kappa0=1e4, **common).fit(X)
+    assert np.trace(wide.covariances_[0]) > 2 * np.trace(base.covariances_[0])
+    assert np.abs(still.means_).max() < 0.2 * np.abs(base.means_).max()
+
+
+def test_save_and_load(tmp_path):
+    X = rows()
+    model = paper.GaussianMixture(2, epsilon=1.0, data_norm=1.0, random_state=0).fit(X)
+    model.save(tmp_path / "m")
+    again = dpem.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.score_samples(X), model.score_samples(X))
+    np.testing.assert_allclose(model.to_sklearn().score_samples(X), model.score_samples(X))
+    assert model.sample(5)[0].shape == (5, 3)
+    assert model.predict_proba(X).shape == (3000, 2)
