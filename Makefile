@@ -10,9 +10,10 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q tests
 endef
-END_TOOLS := 'dp-accounting>=0.6' hypothesis mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
+END_TOOLS := 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
 
-.PHONY: demo test lint check format wheel docs bench bench-kmeans figure-gowalla experiment-kmeans audit ends lock clean help
+.PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
+  bench-mixture-paper figure-gowalla experiment-kmeans experiment-mixture audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -58,6 +59,15 @@ bench: $(READY)  ## speed of the noise beside numpy and OpenDP
 bench-kmeans: $(READY) build/diffprivlib/.ready  ## k-means beside scikit-learn, the paper and peers (20 minutes)
 	$(BIN)/python benchmarks/kmeans.py $(BENCH_ARGS)
 
+bench-mixture: $(READY)  ## mixtures beside the paper's method and plain EM (half an hour)
+	$(BIN)/python benchmarks/mixture.py $(BENCH_ARGS)
+
+bench-mixture-speed: $(READY)  ## one EM step and whole fits beside scikit-learn
+	$(BIN)/python benchmarks/mixture_speed.py
+
+bench-mixture-paper: $(READY)  ## the paper's mixture for its compositions, beside its formulas in floating point
+	$(BIN)/python benchmarks/mixture_paper.py $(BENCH_ARGS)
+
 # diffprivlib cannot be imported beside a current scikit-learn: an environment of its own.
 build/diffprivlib/.ready: $(READY)
 	$(PYTHON) -m venv build/diffprivlib
@@ -69,6 +79,9 @@ figure-gowalla: $(READY)  ## the paper's Gowalla figure: DPLloyd twice, and ours
 
 experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on made data
 	$(BIN)/python experiments/kmeans_constants.py
+
+experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, on made data
+	$(BIN)/python experiments/mixture_constants.py
 
 audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
 	$(BIN)/python -m pytest -m audit tests

@@ -6,6 +6,7 @@ benchmarks/results/mixture.md.
 """
 
 import argparse
+import math
 import sys
 import warnings
 
@@ -13,7 +14,6 @@ import numpy as np
 from harness import RESULTS, Runs, markdown, setting
 from mixture_data import load
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 
 import dpem
 from dpem import paper
@@ -46,11 +46,11 @@ INTRODUCTION = """Mean log-likelihood per test row, nats, rows in the unit ball,
 delta = {delta:g}; in brackets the standard error over folds and noise seeds. {setting}"""
 
 
-def plain(k, n_init, seed):
-    """Return scikit-learn's mixture, run until it converges."""
-    return PlainGaussianMixture(
-        k, n_init=n_init, random_state=seed, max_iter=500, tol=1e-5, reg_covar=1e-7, init_params="k-means++"
-    )
+def plain(X, k, n_init):
+    """Return the best of some plain fits, run until they converge (equal to scikit-learn's, but faster)."""
+    settings = {"epsilon": math.inf, "data_norm": 1.0, "max_iter": 500, "tol": 1e-5, "reg_covar": 1e-7}
+    fits = [dpem.GaussianMixture(k, random_state=seed, **settings).fit(X) for seed in range(n_init)]
+    return max(fits, key=lambda fit: fit.score(X))
 
 
 def paper_start(k, d, radius, seed):
@@ -80,9 +80,9 @@ def run(runs, name, with_best):
         def measure(method, epsilon, seed, fit, fold=fold, score=score):
             runs.measure(name, method, epsilon, 100 * fold + seed, fit, score)
 
-        measure(CONVERGED, None, 0, lambda train=train: plain(k, 1, 0).fit(X[train]))
-        if with_best and fold < 2:
-            measure(BEST, None, 0, lambda train=train: plain(k, 20, 0).fit(X[train]))
+        measure(CONVERGED, None, 0, lambda train=train: plain(X[train], k, 1))
+        if with_best and fold < (2 if X.shape[1] <= 20 else 1):
+            measure(BEST, None, 0, lambda train=train: plain(X[train], k, 20))
         for epsilon in EPSILONS:
             for seed in range(n_seeds):
                 common = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "random_state": seed}
@@ -144,8 +144,8 @@ def tables(runs, loaded):
                 [name, 1.0, "within 2 % of plain EM", f"{gap:.1%}", "2 %", "yes" if gap <= 0.02 else "NO"]
             )
     parts.append(
-        "Targets. Every setting and epsilon was also compared with the private single Gaussian and the paper's "
-        "method; a line says where `dpem` is below one of them by more than one standard error."
+        "Targets. Every setting and epsilon was also compared with the private single Gaussian and the "
+        "paper's method; a line says where `dpem` is below one of them by more than one standard error."
     )
     parts.append(markdown(["set", "eps", "target", "measured", "against", "met"], verdicts))
     return "\n\n".join(parts) + "\n"

@@ -21,7 +21,7 @@ except ImportError:  # NumPy does the same, slower
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AVAILABLE", "LARGEST_DIMENSION", "frame_moments"]
+__all__ = ["AVAILABLE", "LARGEST_DIMENSION", "frame_moments", "plain_moments"]
 
 AVAILABLE = _numba is not None
 # Above, matrix products win.
@@ -205,3 +205,64 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
                         position += 1
         for k in range(n_framed, m):
             out[others + k - n_framed] += np.int64(_sum(g[k], n) * largest_psi)
+
+
+@_compiled()
+def plain_moments(  # noqa: PLR0912  (one pass over the rows)
+    rows: Any, means: Any, whitening: Any, constants: Any, counts: Any, sums: Any, squares: Any
+) -> float:
+    """Add weighted moments in frames, neither rounded nor clipped; return the log-likelihood."""
+    d, n_rows = rows.shape
+    m = constants.shape[0]
+    relative = np.empty((d, _CHUNK))
+    z = np.empty((m, d, _CHUNK))
+    g = np.empty((m, _CHUNK))
+    largest = np.empty(_CHUNK)
+    total = np.empty(_CHUNK)
+    weighted = np.empty(_CHUNK)
+    shifted = np.empty(_CHUNK)
+    bits = shifted.view(np.int64)
+    power = np.empty(_CHUNK)
+    power_bits = power.view(np.int64)
+    likelihood = 0.0
+    for start in range(0, n_rows, _CHUNK):
+        n = min(_CHUNK, n_rows - start)
+        for i in range(n):
+            largest[i] = -np.inf
+            total[i] = 0.0
+        for k in range(m):
+            for a in range(d):
+                for i in range(n):
+                    relative[a, i] = rows[a, start + i] - means[k, a]
+            for i in range(n):
+                g[k, i] = 0.0
+            for a in range(d):
+                for i in range(n):
+                    z[k, a, i] = 0.0
+                for c in range(a + 1):
+                    _add_times(z[k, a], whitening[k, a, c], relative[c], 0, n)
+                for i in range(n):
+                    g[k, i] += z[k, a, i] * z[k, a, i]
+            for i in range(n):
+                g[k, i] = constants[k] - 0.5 * g[k, i]
+                largest[i] = max(largest[i], g[k, i])
+        for k in range(m):
+            for i in range(n):
+                g[k, i] -= largest[i]
+            _exp(g[k], n, shifted, bits, power, power_bits)
+            for i in range(n):
+                total[i] += g[k, i]
+        for i in range(n):
+            likelihood += largest[i] + np.log(total[i])
+            total[i] = 1 / total[i]
+        for k in range(m):
+            for i in range(n):
+                g[k, i] *= total[i]
+            counts[k] += _sum(g[k], n)
+            for a in range(d):
+                for i in range(n):
+                    weighted[i] = g[k, i] * z[k, a, i]
+                sums[k, a] += _sum(weighted, n)
+                for c in range(a + 1):
+                    squares[k, a, c] += _dot(weighted, z[k, c], n)
+    return likelihood

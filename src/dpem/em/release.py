@@ -137,7 +137,7 @@ class RecordedRelease:
     noise_shape: NDArray[np.float64] | None = None
 
     def distance(self, other: RecordedRelease) -> float:
-        """Return how far the raw values of two releases lie apart, over the sensitivity; at most 1 is right."""
+        """Return how far the raw values of two releases lie apart, over the sensitivity: 1 at most."""
         difference = (self.raw - other.raw).astype(np.float64)
         if self.noise_shape is not None:
             difference /= self.noise_shape
@@ -169,9 +169,7 @@ class Recording:
                 raise PlanViolationError(f"The replayed fit asked for another release, {stage.name!r}.")
             noisy = self.replay.releases[position].noisy
         self.releases.append(
-            RecordedRelease(
-                stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stage.event, noise_shape
-            )
+            RecordedRelease(stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stage.event, noise_shape)
         )
         return noisy
 

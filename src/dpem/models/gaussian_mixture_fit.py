@@ -36,7 +36,7 @@ __all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
 # Shares of mu^2.
 _POOL, _START = 0.10, 0.10
 _START_STEPS = 4
-_GROWTH = 1.1  # of the budget from one EM step to the next
+_GROWTH = 2.0  # of the budget from the first EM step to the last
 _STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
 _LARGEST_NOISE = 0.6  # in a component's covariance, relative to it: with more there is nothing to see
 _RESERVED = "rest"
@@ -69,7 +69,7 @@ class MixtureRequest:
         if self.means_init is None:
             stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, counted=False, share=_START)
         left = 1 - _POOL - (_START if self.means_init is None else 0.0)
-        growth = _GROWTH ** np.arange(shape.iterations)
+        growth = _GROWTH ** (np.arange(shape.iterations) / shape.iterations)
         one = self._em_sensitivity(shape.n_components, adjacency)
         stages += [
             Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Pool", "PoolRound", "james_stein", "symmetric"]
 
-COUNT_SCALE = 0.35  # s over tau, in frames
+COUNT_SCALE = 0.5  # s over tau, in frames (experiments/mixture_constants.py)
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
 
 

@@ -18,7 +18,8 @@ from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpem._threads import one_thread
-from dpem.models.gaussian_density import log_joint, log_sum, precision_cholesky
+from dpem.em import kernels
+from dpem.models.gaussian_density import cholesky, log_joint, log_sum, precision_cholesky
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,6 +54,11 @@ class _Moments:
     sums: NDArray[np.float64]
     squares: NDArray[np.float64]
     likelihood: float
+
+    @classmethod
+    def zeros(cls, k: int, d: int) -> _Moments:
+        """Return moments of no rows."""
+        return cls(np.zeros(k), np.zeros((k, d)), np.zeros((k, d, d)), 0.0)
 
     def __add__(self, other: _Moments) -> _Moments:
         return _Moments(*(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True)))
@@ -89,19 +95,7 @@ def fit_plain(
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
         progress.step(f"step {n_iter}")
-        factors = precision_cholesky(covariances)
-
-        def expected(
-            part: slice,
-            weights: NDArray[np.float64] = weights,
-            means: NDArray[np.float64] = means,
-            factors: NDArray[np.float64] = factors,
-        ) -> tuple[NDArray[np.float64], float]:
-            joint = log_joint(rows[part], weights, means, factors)
-            density = log_sum(joint)
-            return np.exp(joint - density[:, None]), float(density.sum())
-
-        moments = _moments(rows, means, expected, covariance, n_jobs)
+        moments = _e_step(rows, weights, means, covariances, covariance, n_jobs)
         weights, means, covariances = _m_step(moments, means, covariance, reg_covar)
         change, bound = moments.likelihood / n - bound, moments.likelihood / n
         if abs(change) < tol:
@@ -122,6 +116,48 @@ def fit_plain(
     return PlainMixture(weights, means, shaped.copy(), n_iter)
 
 
+def _e_step(
+    rows: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    covariances: NDArray[np.float64],
+    covariance: Covariance,
+    n_jobs: int | None,
+) -> _Moments:
+    """Return moments about the means under these parameters: compiled where that is faster and installed."""
+    d = rows.shape[1]
+    if kernels.AVAILABLE and d <= kernels.LARGEST_DIMENSION:
+        factors = cholesky(covariances)
+        whitening = np.linalg.inv(factors)
+        log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+        constants = np.log(weights) - log_det - d / 2 * np.log(2 * np.pi)
+
+        def compiled(part: slice) -> _Moments:
+            framed = _Moments.zeros(len(weights), d)
+            likelihood = kernels.plain_moments(
+                np.ascontiguousarray(rows[part].T),
+                means,
+                whitening,
+                constants,
+                framed.counts,
+                framed.sums,
+                framed.squares,
+            )
+            sums = (factors @ framed.sums[:, :, None])[:, :, 0]
+            lower = framed.squares + np.tril(framed.squares, -1).transpose(0, 2, 1)
+            return _Moments(framed.counts, sums, factors @ lower @ factors.transpose(0, 2, 1), likelihood)
+
+        return _over_blocks(compiled, rows, n_jobs)
+    precisions = precision_cholesky(covariances)
+
+    def expected(part: slice) -> tuple[NDArray[np.float64], float]:
+        joint = log_joint(rows[part], weights, means, precisions)
+        density = log_sum(joint)
+        return np.exp(joint - density[:, None]), float(density.sum())
+
+    return _moments(rows, means, expected, covariance, n_jobs)
+
+
 def _moments(
     rows: NDArray[np.float64],
     centres: NDArray[np.float64],
@@ -129,13 +165,10 @@ def _moments(
     covariance: Covariance,
     n_jobs: int | None,
 ) -> _Moments:
-    """Sum over blocks, in their order whatever the number of threads."""
-    n, d = rows.shape
-    size = max(64, _BLOCK_CELLS // d)
+    """Sum moments about fixed centres for given responsibilities."""
     diagonal = covariance in ("diag", "spherical")
 
-    def one(start: int) -> _Moments:
-        part = slice(start, min(start + size, n))
+    def one(part: slice) -> _Moments:
         g, likelihood = responsibilities(part)
         sums, squares = [], []
         for k, centre in enumerate(centres):
@@ -145,9 +178,17 @@ def _moments(
             squares.append(np.diag((weighted * relative).sum(axis=0)) if diagonal else weighted.T @ relative)
         return _Moments(g.sum(axis=0), np.stack(sums), np.stack(squares), likelihood)
 
+    return _over_blocks(one, rows, n_jobs)
+
+
+def _over_blocks(one: Callable[[slice], _Moments], rows: NDArray[np.float64], n_jobs: int | None) -> _Moments:
+    """Sum over blocks, in their order whatever the number of threads."""
+    n, d = rows.shape
+    size = max(64, _BLOCK_CELLS // d)
+    parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     jobs = os.cpu_count() or 1 if n_jobs in (None, -1) else n_jobs
     with one_thread(), ThreadPoolExecutor(jobs) as pool:
-        return reduce(operator.add, pool.map(one, range(0, n, size)))
+        return reduce(operator.add, pool.map(one, parts))
 
 
 def _m_step(
