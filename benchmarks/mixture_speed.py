@@ -149,9 +149,9 @@ def main():
     fit, learn = whole_fit()
     seconds, beyond, steps = large_fit()
     introduction = (
-        f"Full covariances, {os.cpu_count()} cores, medians in one run. {setting()}\nThe private step works in the "
-        "components' own frames, background included, with exact integer sums, noise and\nrepair; in brackets, "
-        "times as fast as scikit-learn."
+        f"Full covariances, {os.cpu_count()} cores, medians in one run. {setting()}\nThe private step works "
+        "in the components' own frames, background included, with exact integer sums, noise and\nrepair; in "
+        "brackets, times as fast as scikit-learn."
     )
     whole = (
         f"A whole private fit of lifesci (K=3, epsilon 1): {fit:.2f} s; scikit-learn's with n_init=10: "

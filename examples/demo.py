@@ -4,12 +4,13 @@ Run it with ``make demo``.
 """
 
 import tempfile
+import warnings
 from pathlib import Path
 
 import numpy as np
 
 import dpem
-from dpem.errors import InsufficientBudgetError
+from dpem.errors import FewerComponentsWarning, InsufficientBudgetError
 
 EPSILON, DELTA = 1.0, 1e-6
 # Public knowledge about the columns, never read from the rows.
@@ -25,7 +26,7 @@ SCHEMA = dpem.Schema(
 def main() -> None:
     folder = Path(tempfile.mkdtemp())
     rows = np.loadtxt(Path(__file__).with_name("clinic.csv"), delimiter=",", skiprows=1)
-    ledger = dpem.Ledger.create(folder / "clinic.ledger", name="clinic", cap_epsilon=1.2, cap_delta=DELTA)
+    ledger = dpem.Ledger.create(folder / "clinic.ledger", name="clinic", cap_epsilon=1.8, cap_delta=DELTA)
 
     print("1. Fit three clusters privately. The plan is charged before a row is read.\n")
     model = dpem.KMeans(3, epsilon=EPSILON, delta=DELTA, schema=SCHEMA, ledger=ledger, random_state=0).fit(
@@ -48,7 +49,27 @@ def main() -> None:
     model.save(folder / "clusters.dpem")
     print(f"   {dpem.load(folder / 'clusters.dpem')}")
 
-    print("\n6. The ledger remembers, and refuses what the cap does not cover:\n")
+    print(
+        "\n6. A density, with as many components as the noise leaves room for, and new rows drawn from it:\n"
+    )
+    with warnings.catch_warnings(record=True) as announced:
+        warnings.simplefilter("always", FewerComponentsWarning)
+        density = dpem.GaussianMixture(
+            3,
+            epsilon=EPSILON,
+            delta=DELTA,
+            schema=SCHEMA,
+            ledger=ledger,
+            covariance_type="diag",
+            random_state=0,
+        ).fit(rows)
+    for warning in announced:
+        print(f"   {warning.message}")
+    print("   " + "".join(f"{name:>22}" for name in SCHEMA.names))
+    for row in density.sample(3)[0]:
+        print("   " + "".join(f"{value:>22.1f}" for value in row))
+
+    print("\n7. The ledger remembers, and refuses what the cap does not cover:\n")
     print(ledger)
     try:
         dpem.KMeans(5, epsilon=EPSILON, delta=DELTA, schema=SCHEMA, ledger=ledger).fit(rows)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Ledger", "PrivateEstimator", "PublicRandom", "load"]
+__all__ = ["Ledger", "PrivacyStatement", "PrivateEstimator", "PublicRandom", "load"]
 
 _MODELS: dict[str, type[PrivateEstimator]] = {}
 
@@ -178,6 +178,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             bounds=domain.describe(self._column_names()),
             bounds_source=domain.source,
             insecure_noise=gate.insecure_noise,
+            releases=None if plan.charged is None else sum(stage.repeats for stage in plan.stages),
         )
 
     def _column_names(self) -> Sequence[str] | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Domain
-    from dpem.em.estimator import PublicRandom
+    from dpem.em.estimator import PrivacyStatement, PublicRandom
 
 __all__ = [
     "BackgroundComponents",
@@ -108,6 +108,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
     n_components_: int
     n_iter_: int
     n_features_in_: int
+    privacy_: PrivacyStatement
 
     if TYPE_CHECKING:
 
@@ -189,7 +190,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            Rows. Those of the background lie within the bounds.
+            Rows; of a private model, moved into its bounds as the rows were that it was fitted to.
         y : ndarray of shape (n_samples,)
             Their components, in rising order; -1 for the background.
         """
@@ -203,11 +204,10 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
             sample_gaussian(random_state, count, mean, factor)
             for count, mean, factor in zip(counts, means, factors, strict=True)
         ]
-        if len(self.background_.weights):
-            domain = self._domain(self.n_features_in_)
-            rows[self.n_components_ :] = [domain.clip(part) for part in rows[self.n_components_ :]]
         order = np.argsort(labels, kind="stable")
         X = np.concatenate([rows[i] for i in order])
+        if self.privacy_.event is not None:
+            X = self._domain(self.n_features_in_).clip(X)
         return X, np.repeat(labels[order], counts[order])
 
     def to_sklearn(self) -> PlainGaussianMixture:

@@ -52,6 +52,8 @@ class PrivacyStatement:
     insecure_noise : bool
         Whether noise came from a seed, so that nothing is guaranteed: each release says it of itself, and
         whoever makes a statement must pass it on.
+    releases : int, optional
+        How many releases there were, where a released value chose their number within what was charged.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class PrivacyStatement:
     bounds: dict[str, str] = field(default_factory=dict)
     bounds_source: str = "declared"
     insecure_noise: bool = field(kw_only=True)
+    releases: int | None = field(default=None, kw_only=True)
 
     @classmethod
     def not_private(cls) -> PrivacyStatement:
@@ -186,8 +189,11 @@ class PrivacyStatement:
                 counts["Laplace"] += count
         kinds = " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         plural = "" if sum(counts.values()) == 1 else "s"
+        touched = f"{kinds} mechanism{plural}"
+        if self.releases is not None:  # a noisy number of rows chose how many, within what was charged
+            touched = f"{self.releases} Gaussian mechanisms, charged beforehand as {kinds},"
         return (
-            f"The data was touched by {kinds} mechanism{plural} and by nothing else; their total was "
+            f"The data was touched by {touched} and by nothing else; their total was "
             f"certified by the accountant '{self.accountant}'."
         )
 
@@ -221,6 +227,7 @@ class PrivacyStatement:
             "bounds": dict(self.bounds),
             "bounds_source": self.bounds_source,
             "insecure_noise": self.insecure_noise,
+            "releases": self.releases,
         }
 
     @classmethod
