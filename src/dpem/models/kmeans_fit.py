@@ -39,7 +39,7 @@ __all__ = ["LloydModel", "fit_centres", "plan_kmeans"]
 
 DEFAULT_ITERATIONS = 5
 _MOST_AXES = 4
-_GRID_RELEASES = 4  # each may be finer than the one before
+_GRID_RELEASES = 3  # each may be finer than the one before
 _LOW_DIMENSION = 2  # up to here the grid covers all columns; above, the leading axes
 
 # How many cells per axis the rows must fill for an axis to be used (experiments/kmeans_constants.py).
