@@ -23,7 +23,7 @@ __all__ = ["centres_from_cells", "refine"]
 _MOST_LEAVES = 20_000
 # A leaf is split so finely that each part could hold this many standard deviations of noise; more in early
 # releases, so that thin regions stay whole until they are known to hold rows.
-_FILL, _FILL_EARLIER = 3.0, 1.25
+_FILL, _FILL_EARLIER = 2.0, 1.25
 # What a box must hold to be believed, over the largest noise to expect among all leaves; less where that
 # leaves too few boxes for the clusters.
 _THRESHOLDS = (0.7, 0.35, 0.0)
