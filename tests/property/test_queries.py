@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.queries import (
+    CELL_BITS,
+    CellHistogram,
     DistanceHistogram,
-    GridHistogram,
     IntervalSum,
     RelativeSums,
     SecondMoments,
@@ -30,7 +31,13 @@ def queries(d, seed):
         "counted sums": Sums(d, counted=True),
         "distances": DistanceHistogram(centres, radius * 2.0 ** np.arange(-9.0, 1.0)),
         "second moments": SecondMoments(centres[0], radius),
-        "grid": GridHistogram(centres[0], np.rint(axes * 2**20), np.full(len(axes), radius), 5),
+        "cells": CellHistogram(
+            centres[0],
+            np.rint(axes * 2**20),
+            np.full(len(axes), radius),
+            tuple(np.arange(CELL_BITS) % len(axes)),
+            np.append(0, 1 + np.sort(rng.choice(2**CELL_BITS - 1, 40, replace=False))),
+        ),
         "relative sums": RelativeSums(centres, radius, 1.0),
         "interval": IntervalSum(counted=False),
         "counted interval": IntervalSum(counted=True),

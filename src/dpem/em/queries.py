@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
+    "CellHistogram",
     "DistanceHistogram",
-    "GridHistogram",
     "IntervalSum",
     "RelativeSums",
     "SecondMoments",
@@ -40,6 +40,8 @@ __all__ = [
 # below 2^53; linear: 20 bits.
 SQUARED_BITS = 13
 LINEAR_BITS = 20
+# Halvings from the box that holds all rows to the smallest one.
+CELL_BITS = 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,35 +141,48 @@ class SecondMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class GridHistogram:
-    """How many rows fall into each cell of a regular grid along some axes. Eq. (S-5)."""
+class CellHistogram:
+    """How many rows fall into each leaf of a tree of boxes along some axes. Eq. (S-5).
+
+    A row's code is `CELL_BITS` bits long: the box from -h to h is halved along the axes `halved`, in turn,
+    and each bit says in which half the row lies. A leaf holds all codes from its own start to the next.
+    """
 
     centre: NDArray[np.float64]  # (d,), integers
     axes: NDArray[np.float64]  # (p, d), integers: orthonormal axes times 2^20
-    half_widths: NDArray[np.float64]  # (p,), grid units: the grid reaches from -h to h
-    cells: int  # per axis
+    half_widths: NDArray[np.float64]  # (p,), grid units
+    halved: tuple[int, ...]  # an axis for each bit
+    starts: NDArray[np.int64]  # rising, from 0
     noise_shape: None = None
     coarse_bits: int = 0
 
     @property
     def size(self) -> int:
-        """All cells."""
-        return int(self.cells ** len(self.axes))
+        """All leaves."""
+        return len(self.starts)
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
+    @cached_property
+    def _tables(self) -> list[NDArray[np.int64]]:
+        """For each axis, what a position among its finest parts adds to the code."""
+        tables = [np.zeros(1, np.int64) for _ in self.half_widths]
+        for bit, axis in enumerate(self.halved):
+            tables[axis] = np.repeat(tables[axis], 2)
+            tables[axis][1::2] += 1 << (CELL_BITS - 1 - bit)
+        return tables
+
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count the rows of each cell; rows outside count at the border."""
+        """Count the rows of each leaf; rows outside count at the border."""
         # |axis| <= 2^20 + rounding, |row - centre| <= 2^25: products below 2^46.
         along = exact_product(self.axes, rows - self.centre[:, None], bound=2.0**47)
-        index = np.zeros(rows.shape[1], dtype=np.int64)
-        for position, half_width in zip(along, self.half_widths, strict=True):
-            cell = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (self.cells / 2))
-            index *= self.cells
-            index += np.minimum(np.maximum(cell, 0), self.cells - 1).astype(np.int64)
-        return np.bincount(index, minlength=self.size)
+        code = np.zeros(rows.shape[1], dtype=np.int64)
+        for position, half_width, table in zip(along, self.half_widths, self._tables, strict=True):
+            part = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (len(table) / 2))
+            code += table[np.minimum(np.maximum(part, 0), len(table) - 1).astype(np.int64)]
+        return np.add.reduceat(np.bincount(code, minlength=1 << CELL_BITS), self.starts)
 
 
 @dataclass(frozen=True, eq=False)

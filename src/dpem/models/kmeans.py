@@ -33,9 +33,9 @@ _USEFUL = 15.0
 class KMeans(NearestCentreMixin, PrivateEstimator):
     r"""k-means clustering under differential privacy.
 
-    A small share of the budget buys where the data lies, a noisy grid of counts gives the start, and a few
-    Lloyd steps on sums relative to their centres refine it (docs/kmeans.md). Distances are Euclidean in the
-    columns' own units, as in scikit-learn: scale columns by public numbers first if their units differ.
+    A small share of the budget buys where the data lies, noisy counts of ever finer cells give the start, and
+    a few Lloyd steps on sums relative to their centres refine it (docs/kmeans.md). Distances are Euclidean in
+    the columns' own units, as in scikit-learn: scale columns by public numbers first if their units differ.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Private k-means: a private frame, a noisy grid to start from, relative clipped Lloyd steps.
+"""Private k-means: a private frame, noisy cells to start from, relative clipped Lloyd steps.
 
 Every stage is one Gaussian mechanism on integers; docs/kmeans.md tells what each buys.
 """
@@ -12,18 +12,19 @@ import numpy as np
 
 from dpem._threads import one_thread
 from dpem.data.domain import onto_grid
+from dpem.em.cells import CellTree
 from dpem.em.frames import Frame, clip_radius, private_frame, private_second_moment
 from dpem.em.loop import run_em
 from dpem.em.plan import Plan, Stage
 from dpem.em.queries import (
     LINEAR_BITS,
+    CellHistogram,
     DistanceHistogram,
-    GridHistogram,
     RelativeSums,
     SecondMoments,
     Sums,
 )
-from dpem.models.kmeans_start import centres_from_grid, grid_cells
+from dpem.models.kmeans_start import centres_from_cells, refine
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,10 +39,11 @@ __all__ = ["LloydModel", "fit_centres", "kmeans_stages", "plan_kmeans"]
 
 DEFAULT_ITERATIONS = 5
 _MOST_AXES = 4
+_GRID_RELEASES = 3  # each may be finer than the one before
 _LOW_DIMENSION = 2  # up to here the grid covers all columns; above, the leading axes
 
-# Density of the grid, for all columns and for leading axes alone (experiments/kmeans_constants.py).
-_DENSITY_LOW, _DENSITY_HIGH = 0.15, 0.3
+# How many cells per axis the rows must fill for an axis to be used (experiments/kmeans_constants.py).
+_DENSITY = 0.3
 # Shares of mu^2, with and without a second moment to find axes.
 _LOW_SHARES = {"centre": 0.03, "scale": 0.03, "grid": 0.55, "radius": 0.04, "lloyd": 0.35}
 _HIGH_SHARES = {"centre": 0.04, "scale": 0.04, "axes": 0.10, "grid": 0.30, "radius": 0.04, "lloyd": 0.48}
@@ -71,7 +73,12 @@ def kmeans_stages(
         "lloyd": RelativeSums(origin[None], 1.0, _count_weight(n_columns, adjacency)),
     }
     return [
-        Stage(name, share * part, queries[name].sensitivity(adjacency), iterations if name == "lloyd" else 1)
+        Stage(
+            name,
+            share * part,
+            queries[name].sensitivity(adjacency),
+            {"lloyd": iterations, "grid": _GRID_RELEASES}.get(name, 1),
+        )
         for name, part in shares.items()
     ]
 
@@ -111,6 +118,9 @@ class LloydModel:
         counts, noise = self.counts(parameters, released)
         sums = released.values[k:].reshape(k, d) / statistic.unit
         moves = sums / np.maximum(counts, 2 * noise)[:, None]
+        # James-Stein (from three columns on): a sum that noise alone could have made moves its centre less.
+        noise_squared = max(d - 2, 0) * (float(released.noise_stddev[k]) / statistic.unit) ** 2
+        moves *= np.maximum(0.0, 1 - noise_squared / np.maximum((sums**2).sum(axis=1), 1e-300))[:, None]
         norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
         moves *= self.radius / np.maximum(norms, 1.0)
         return onto_grid(parameters + moves)
@@ -163,8 +173,8 @@ def _leading_axes(
     # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): what clears it is real.
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
-    multiplier = _noise_of_one_row(gate, "grid")
-    while p > 2 and (_DENSITY_HIGH * frame.n_rows / multiplier) ** (2 / (2 + p)) < 6:
+    multiplier = _noise_of_one_row(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
+    while p > 2 and (_DENSITY * frame.n_rows / multiplier) ** (2 / (2 + p)) < 6:
         p -= 1
     spread = np.sqrt(np.maximum(values[:p], noise) / frame.n_rows)
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
@@ -184,17 +194,18 @@ def _start(
     random_state: PublicRandom,
     progress: Progress,
 ) -> NDArray[np.float64]:
-    """Buy a noisy grid of counts along the axes and return starting centres on the grid of rows."""
-    progress.step("noisy grid")
-    p, d = axes.shape
-    density = _DENSITY_LOW if p == d else _DENSITY_HIGH
-    multiplier = _noise_of_one_row(gate, "grid")
-    cells = grid_cells(frame.n_rows, multiplier, p, n_clusters, density)
+    """Buy noisy counts of ever finer cells along the axes and return starting centres on the grid of rows."""
     integer_axes = np.rint(axes * 2.0**LINEAR_BITS)
-    query = GridHistogram(frame.centre, integer_axes, half_widths * frame.radius, cells)
-    released = gate.release("grid", query)
-    progress.step("start from the grid")
-    centres = centres_from_grid(
-        released.values, float(released.noise_stddev[0]), half_widths, n_clusters, random_state
-    )
+    tree = CellTree(half_widths, frame.n_rows)
+    stage = gate.plan.stage("grid")
+    noise = stage.noise_multiplier * stage.sensitivity
+    for release in range(stage.repeats):
+        progress.step(f"noisy cells {release + 1} of {stage.repeats}")
+        refine(tree, noise, n_clusters, stage.repeats - 1 - release)
+        query = CellHistogram(
+            frame.centre, integer_axes, half_widths * frame.radius, tree.halved, np.sort(tree.starts)
+        )
+        tree.add(gate.release("grid", query).values)
+    progress.step("start from the cells")
+    centres = centres_from_cells(tree, noise, n_clusters, random_state)
     return frame.clip(frame.centre + frame.radius * (centres @ axes))

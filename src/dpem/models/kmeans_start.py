@@ -1,4 +1,4 @@
-"""A start for k-means from a noisy grid of counts: pure post-processing, so that much can be tried."""
+"""A start for k-means from a tree of noisy counts: pure post-processing, so that much can be tried."""
 
 from __future__ import annotations
 
@@ -10,121 +10,88 @@ from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpem._threads import one_thread
+from dpem.em.queries import CELL_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.em.cells import CellTree
     from dpem.em.estimator import PublicRandom
 
-__all__ = ["centres_from_grid", "grid_cells"]
+__all__ = ["centres_from_cells", "refine"]
 
-_LARGEST_GRID = 40_000
-_THRESHOLDS = (1.0, 2.0, 3.0)  # in standard deviations of a cell's noise
-_RESTARTS = 8
-
-
-def grid_cells(n_rows: float, noise_multiplier: float, n_axes: int, n_clusters: int, density: float) -> int:
-    """Return the number of cells per axis: finer where rows are many and noise is small.
-
-    (density n mu)^(2/(2+p)) balances the width of a cell against the noise of its count.
-    """
-    wanted = (density * n_rows / noise_multiplier) ** (2 / (2 + n_axes))
-    smallest = max(4.0, np.ceil((3 * n_clusters) ** (1 / n_axes)))
-    largest = max(smallest, np.floor(_LARGEST_GRID ** (1 / n_axes)))
-    cells = int(np.clip(np.ceil(wanted), smallest, largest))
-    return cells + cells % 2
+_MOST_LEAVES = 20_000
+# A leaf is split so finely that each part could hold this many standard deviations of noise; more in early
+# releases, so that thin regions stay whole until they are known to hold rows.
+_FILL, _FILL_EARLIER = 2.0, 1.25
+# What a box must hold to be believed, over the largest noise to expect among all leaves; less where that
+# leaves too few boxes for the clusters.
+_THRESHOLDS = (0.7, 0.35, 0.0)
+_RESTARTS = 24
 
 
-def centres_from_grid(
-    counts: NDArray[np.float64],
-    noise: float,
-    half_widths: NDArray[np.float64],
-    n_clusters: int,
-    random_state: PublicRandom,
-) -> NDArray[np.float64]:
-    """Return starting centres of shape (k, p), in the units of `half_widths`.
-
-    Cells are thresholded at several levels and block sizes, k-means is run on what is left, and the
-    candidate that is cheapest on the noisy grid as a whole is kept (its noise has mean zero, so the
-    comparison is fair).
-    """
-    p = len(half_widths)
-    cells = round(counts.size ** (1 / p))
-    counts = counts.reshape((cells,) * p)
-    axis = (2 * np.arange(cells) + 1) / cells - 1
-    points = np.stack(np.meshgrid(*[axis * h for h in half_widths], indexing="ij"), axis=-1)
-    # Rows lie in the unit ball: cells wholly outside hold noise alone.
-    reach = 1 + np.linalg.norm(half_widths) / cells
-    inside = np.linalg.norm(points, axis=-1) <= max(reach, np.linalg.norm(points, axis=-1).min())
-    counts = np.where(inside, counts, 0.0)
-
-    significant = _significant_blocks(counts, inside, points, noise)
-    with one_thread():
-        candidates = []
-        if len(significant[0]) >= 2 * n_clusters:
-            candidates.append(_weighted_kmeans(*significant, n_clusters, random_state, 2 * _RESTARTS))
-        for block in (1, 2):
-            for threshold in _THRESHOLDS:
-                kept = _cells_above(counts, inside, points, noise, block, threshold, n_clusters)
-                candidates.append(_weighted_kmeans(*kept, n_clusters, random_state, _RESTARTS))
-    # Blocks that clear the noise judge with less noise than all cells, once they can tell k clusters apart.
-    judge = significant if len(significant[0]) > n_clusters else (points.reshape(-1, p), counts.ravel())
-    cell_points, cell_weights = judge
-    return min(candidates, key=lambda centres: _cost(cell_points, cell_weights, centres))
-
-
-def _blocks(values: NDArray[np.float64], size: int, n_axes: int) -> NDArray[np.float64]:
-    """Sum neighbouring cells, `size` along each of the first axes."""
-    for axis in range(n_axes):
-        values = np.add.reduceat(values, np.arange(0, values.shape[axis], size), axis=axis)
-    return values
-
-
-def _cells_above(
-    counts: NDArray[np.float64],
-    inside: NDArray[np.bool_],
-    points: NDArray[np.float64],
-    noise: float,
-    block: int,
-    threshold: float,
-    n_clusters: int,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return points and weights of the blocks that exceed the threshold, or the heaviest where few do."""
-    p = counts.ndim
-    weights = _blocks(counts, block, p).ravel()
-    n_cells = _blocks(inside.astype(float), block, p).ravel()
-    middles = _blocks(points * inside[..., None], block, p).reshape(-1, p) / np.maximum(n_cells, 1)[:, None]
-    kept = (weights > threshold * noise * np.sqrt(n_cells)) & (n_cells > 0)
-    if kept.sum() < n_clusters:
-        order = np.argsort(-np.where(n_cells > 0, weights, -np.inf), kind="stable")
-        kept = np.zeros(len(weights), dtype=bool)
-        kept[order[: max(2 * n_clusters, 3)]] = True
-        kept &= n_cells > 0
-    return middles[kept], np.maximum(weights[kept], 1e-9)
-
-
-def _significant_blocks(
-    counts: NDArray[np.float64], inside: NDArray[np.bool_], points: NDArray[np.float64], noise: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Keep cells, then blocks of 2, 4, 8, ... cells whose residual counts noise cannot explain."""
-    p = counts.ndim
-    residual, n_cells = counts.copy(), inside.astype(float)
-    position = points * n_cells[..., None]
-    found_points, found_weights = [], []
+def refine(tree: CellTree, noise: float, n_clusters: int, releases_left: int) -> None:
+    """Split every leaf into as many parts as its rows could fill clearly above the noise."""
+    values, _ = tree.estimate()
+    fill = noise * _FILL * _FILL_EARLIER**releases_left
     while True:
-        present = max(2, int((n_cells > 0).sum()))
-        threshold = np.sqrt(2 * np.log(present)) * noise * np.sqrt(n_cells)
-        found = (residual > threshold) & (n_cells > 0)
-        if found.any():
-            found_points.append(position[found] / n_cells[found][:, None])
-            found_weights.append(residual[found])
-            residual[found], n_cells[found], position[found] = 0.0, 0.0, 0.0
-        if residual.shape[0] <= 1:
+        depths = []
+        for depth, (layer, value) in enumerate(zip(tree.layers, values, strict=True)):
+            deeper = np.floor(np.log2(np.maximum(value / fill, 1.0)))
+            if depth == 0:
+                deeper = np.maximum(deeper, np.ceil(np.log2(max(3 * n_clusters, 4 ** len(tree.half_widths)))))
+            deeper[tree.outside(depth)] = 0
+            depths.append(np.minimum(depth + deeper, CELL_BITS).astype(np.int64)[layer.leaf])
+        leaves = sum(float(np.exp2(target - depth).sum()) for depth, target in enumerate(depths))
+        if leaves <= max(_MOST_LEAVES, 2 * len(tree.starts), 8 * n_clusters):
             break
-        residual, n_cells, position = (_blocks(values, 2, p) for values in (residual, n_cells, position))
-    if not found_points:
-        return np.zeros((0, p)), np.zeros(0)
-    return np.concatenate(found_points), np.concatenate(found_weights)
+        fill *= 2
+    tree.refine(depths)
+
+
+def centres_from_cells(
+    tree: CellTree, noise: float, n_clusters: int, random_state: PublicRandom
+) -> NDArray[np.float64]:
+    """Return starting centres of shape (k, p), in the units of the tree: weighted k-means on clear boxes."""
+    for threshold in _THRESHOLDS:
+        points, weights = _clear_boxes(tree, threshold * noise)
+        if len(points) >= 2 * n_clusters:
+            break
+    with one_thread():
+        return _weighted_kmeans(points, weights, n_clusters, random_state, _RESTARTS)
+
+
+def _clear_boxes(tree: CellTree, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the middles of the smallest boxes that clear the noise, and the part of all rows in each.
+
+    Up: a box clearly holds what the non-negative garrote leaves of its count, or what its halves clearly
+    hold. Down: the rows of a box are shared by its halves in proportion, so that what noise hides in one
+    half is not lost, nor put where no rows are, but counted where rows are known to be.
+    """
+    values, variances = tree.estimate()
+    largest_noise = threshold * np.sqrt(2 * np.log(len(tree.starts)))
+    clear: list[NDArray[np.float64]] = []
+    halves: list[NDArray[np.float64]] = []  # what the halves of a box clearly hold; 0 for a leaf
+    for depth in range(len(tree.layers) - 1, -1, -1):
+        value, limit = values[depth], largest_noise * np.sqrt(variances[depth])
+        held = np.where(value > limit, value - limit**2 / np.maximum(value, 1e-300), 0.0)
+        held[tree.outside(depth)] = 0.0
+        below = np.zeros(len(held))
+        if clear:
+            below[~tree.layers[depth].leaf] = clear[-1].reshape(-1, 2).sum(axis=1)
+        clear.append(np.maximum(held, below))
+        halves.append(below)
+    points, weights = [], []
+    rows, shares = np.ones(1), np.zeros(0)
+    for depth, (held, below) in enumerate(zip(clear[::-1], halves[::-1], strict=True)):
+        if depth:
+            rows = held * np.repeat(shares, 2)
+        end = (below == 0) & (rows > 0)
+        points.append(tree.boxes(depth)[0][end])
+        weights.append(rows[end])
+        inner = ~tree.layers[depth].leaf
+        shares = (np.where(end, 0.0, rows) / np.where(below > 0, below, 1.0))[inner]
+    return np.concatenate(points), np.concatenate(weights)
 
 
 def _weighted_kmeans(
@@ -145,11 +112,3 @@ def _weighted_kmeans(
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct points than clusters is fine
         centres: NDArray[np.float64] = plain.fit(points, sample_weight=weights).cluster_centers_
     return centres
-
-
-def _cost(points: NDArray[np.float64], weights: NDArray[np.float64], centres: NDArray[np.float64]) -> float:
-    """Return the k-means cost; weights may be negative."""
-    nearest = np.full(len(points), np.inf)
-    for centre in centres:
-        np.minimum(nearest, ((points - centre) ** 2).sum(axis=1), out=nearest)
-    return float((weights * nearest).sum())
