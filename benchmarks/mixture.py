@@ -43,7 +43,8 @@ TARGETS = {
     "d=50 K=10": {1.0: 59.0},
 }
 INTRODUCTION = """Mean log-likelihood per test row, nats, rows in the unit ball, replace-one,
-delta = {delta:g}; in brackets the standard error over folds and noise seeds. {setting}"""
+delta = {delta:g}; in brackets the standard error over folds and noise seeds. {setting}
+The best of 20 plain fits is over the first folds only, and left out for 100 columns, where it takes hours."""
 
 
 def plain(X, k, n_init):
@@ -81,7 +82,7 @@ def run(runs, name, with_best):
             runs.measure(name, method, epsilon, 100 * fold + seed, fit, score)
 
         measure(CONVERGED, None, 0, lambda train=train: plain(X[train], k, 1))
-        if with_best and fold < (2 if X.shape[1] <= 20 else 1):
+        if with_best and X.shape[1] <= 50 and fold < (2 if X.shape[1] <= 20 else 1):
             measure(BEST, None, 0, lambda train=train: plain(X[train], k, 20))
         for epsilon in EPSILONS:
             for seed in range(n_seeds):

@@ -93,9 +93,11 @@ class Sums(_Weighted):
         g = self.responsibilities(rows)
         x = onto_unit_grid(rows, GRID, LINEAR_BITS)
         total = np.zeros(self.size, dtype=np.int64)
-        for start in range(0, rows.shape[1], 2**14):  # 2^36 a row: 2^50 in all
+        for start in range(0, rows.shape[1], 2**14):
             part = slice(start, start + 2**14)
-            total += exact_product(g[:, part], x[:, part].T, bound=2.0**50).ravel().astype(np.int64)
+            # 2^36 a row, 2^50 in all; responsibilities sum to at most 2^16, so all are checked together.
+            sums = exact_product(g[:, part], x[:, part].T, bound=2.0**50, group=len(g))
+            total += sums.ravel().astype(np.int64)
         return total
 
 
@@ -125,14 +127,14 @@ class Moments(_Weighted):
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum weighted outer products."""
-        k, d = self.shape
         g = self.responsibilities(rows)
         x = onto_unit_grid(rows, GRID, SQUARED_BITS)
-        triangle = np.triu_indices(d)
-        total = np.zeros((k, len(triangle[0])), dtype=np.int64)
+        i, j = np.triu_indices(len(x))
+        total = np.zeros(self.size, dtype=np.int64)
         for start in range(0, rows.shape[1], EXACT_ROWS):
             part = slice(start, start + EXACT_ROWS)
-            for position, g_k in enumerate(g[:, part]):
-                product = exact_product(x[:, part] * g_k, x[:, part].T, bound=2.0**51)
-                total[position] += product[triangle].astype(np.int64)
-        return total.ravel()
+            squares = x[i, part] * x[j, part]
+            # 2^42 a row, 2^51 in all; responsibilities sum to at most 2^16, so all are checked together.
+            sums = exact_product(g[:, part], squares.T, bound=2.0**51, group=len(g))
+            total += sums.ravel().astype(np.int64)
+        return total
