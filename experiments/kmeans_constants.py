@@ -7,10 +7,11 @@ source and run again.
 Tried on sets of these kinds (other draws of them): bins of a quarter or half an octave and 1, 2 or 3
 standard deviations of allowance for the radius, 5 or 10 % of hidden rows; 3, 5 or 8 Lloyd steps; a grid
 density of 0.15, 0.4 or 1; three ways to judge a start. Steps and judges differ by no more than the noise of
-the runs. A uniform grid, or cells that 1, 2, 3 (taken), 4 or 6 releases refine, split so that a part could hold
-1.5, 2 (taken) or 3 standard deviations of noise, believed from 0.35 to 1 (0.7 taken) times the largest noise to
-expect; moves of centres with and without shrinkage. The rule that keeps far bins with much second moment was prompted by, and its limit compared on, the
-two Gowalla sets of the benchmark (docs/benchmarks.md). Shares of the budget are those of the design.
+the runs. A uniform grid, or cells that 1, 2, 3 (taken), 4 or 6 releases refine, split so that a part could
+hold 1.5, 2 (taken) or 3 standard deviations of noise, believed from 0.35 to 1 (0.7 taken) times the largest
+noise to expect; moves of centres with and without shrinkage. The rule that keeps far bins with much second
+moment was prompted by, and its limit compared on, the two Gowalla sets of the benchmark
+(docs/benchmarks.md). Shares of the budget are those of the design.
 """
 
 import argparse

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import dpem
 from dpem import GaussianMixture, Ledger, Schema
-from dpem.em import kernels
+from dpem.em import fast
 from dpem.em.persistence import ModelFileError
 from dpem.engines import LocalEngine
 from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError
@@ -163,7 +163,7 @@ def test_the_same_bits_in_any_order_block_size_and_thread_count(
     X = blobs(n=1500, d=3)
     arguments = {"covariance_type": covariance_type, "adjacency": adjacency, "max_iter": 4}
     base = seeded_fit(X, n_jobs=1, **arguments)
-    monkeypatch.setattr(kernels, "AVAILABLE", compiled)
+    monkeypatch.setattr(fast, "ENABLED", compiled)
     shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], n_jobs=2, **arguments)
     same(shuffled, base)
     for block_rows in (17, 1499):

@@ -21,13 +21,15 @@ import numpy as np
 
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
-from dpem.em import kernels
 from dpem.em.exact import exact_product
+from dpem.em.fast import compiled_kernels
 from dpem.em.queries import SQUARED_BITS, unit_scale
 from dpem.em.softmax import softmax
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from numpy.typing import NDArray
 
     from dpem.em.statistics import ReleasedStatistics
@@ -220,11 +222,10 @@ class FrameMoments:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum g psi psi' over a block of grid rows: compiled where that is faster and installed."""
-        if kernels.AVAILABLE and self.n_columns <= kernels.LARGEST_DIMENSION:
-            return self._sum_compiled(rows)
-        return self._sum_products(rows)
+        kernels = compiled_kernels(self.n_columns)
+        return self._sum_products(rows) if kernels is None else self._sum_compiled(rows, kernels)
 
-    def _sum_compiled(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_compiled(self, rows: NDArray[np.float64], kernels: ModuleType) -> NDArray[np.int64]:
         total = np.zeros(self.size, dtype=np.int64)
         kernels.frame_moments(
             rows,

@@ -8,24 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numba
 import numpy as np
 
 from dpem.em.softmax import OCTAVE_HIGH, OCTAVE_LOW, PER_OCTAVE, ROUNDER, SMALLEST, TERMS
 
-_numba: Any
-try:
-    import numba as _numba
-except ImportError:  # NumPy does the same, slower
-    _numba = None
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AVAILABLE", "LARGEST_DIMENSION", "frame_moments", "plain_moments"]
-
-AVAILABLE = _numba is not None
-# Above, matrix products win.
-LARGEST_DIMENSION = 20
+__all__ = ["KINDS", "frame_moments", "plain_moments"]
 
 _CHUNK = 256  # rows at a time: buffers stay in the innermost cache, sums of products below 2^50
 FULL, TIED, DIAG, SPHERICAL = 0, 1, 2, 3
@@ -33,9 +24,7 @@ KINDS = {"full": FULL, "tied": TIED, "diag": DIAG, "spherical": SPHERICAL}
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
-    if _numba is None:
-        return lambda function: function
-    compiled: Callable[[Any], Any] = _numba.njit(nogil=True, cache=True, error_model="numpy", **options)
+    compiled: Callable[[Any], Any] = numba.njit(nogil=True, cache=True, error_model="numpy", **options)
     return compiled
 
 

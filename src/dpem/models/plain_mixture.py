@@ -18,7 +18,7 @@ from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpem._threads import one_thread
-from dpem.em import kernels
+from dpem.em.fast import compiled_kernels
 from dpem.models.gaussian_density import cholesky, log_joint, log_sum, precision_cholesky
 
 if TYPE_CHECKING:
@@ -126,7 +126,8 @@ def _e_step(
 ) -> _Moments:
     """Return moments about the means under these parameters: compiled where that is faster and installed."""
     d = rows.shape[1]
-    if kernels.AVAILABLE and d <= kernels.LARGEST_DIMENSION:
+    kernels = compiled_kernels(d)
+    if kernels is not None:
         factors = cholesky(covariances)
         whitening = np.linalg.inv(factors)
         log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
