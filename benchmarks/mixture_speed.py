@@ -21,9 +21,8 @@ from dpem.em import fast
 from dpem.em.plan import Plan, Stage
 from dpem.em.release import ReleaseGate
 from dpem.engines import LocalEngine
-from dpem.models.gaussian_mixture_fit import clip_radius
 from dpem.models.gaussian_mixture_step import Background, MixtureState, MixtureStep
-from dpem.models.gaussian_pool import Pool
+from dpem.models.gaussian_pool import Pool, clip_radius
 from dpem.models.plain_mixture import _e_step, _m_step
 
 # (rows, columns, components): times as fast as scikit-learn that the step is meant to be

@@ -17,7 +17,7 @@ from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.em.loop import run_em
 from dpem.em.plan import Plan, Stage
 from dpem.models.gaussian_mixture_step import Background, MixtureState, MixtureStep, count_weights
-from dpem.models.gaussian_pool import COUNT_SCALE, Pool, PoolRound
+from dpem.models.gaussian_pool import Pool, PoolRound, clip_radius
 from dpem.models.kmeans_fit import fit_centres, kmeans_stages
 
 if TYPE_CHECKING:
@@ -134,12 +134,6 @@ class FittedMixture:
     def background(self) -> Background:
         """The wide components."""
         return Background.around(self.pool)
-
-
-def clip_radius(n_columns: int) -> tuple[float, float]:
-    """Return tau and s of the components' frames: most of a Gaussian lies within tau."""
-    tau = math.sqrt(n_columns + math.sqrt(2 * n_columns))
-    return tau, COUNT_SCALE * tau
 
 
 def fit_mixture(

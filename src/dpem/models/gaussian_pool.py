@@ -23,10 +23,21 @@ if TYPE_CHECKING:
     from dpem.em.gaussian_moments import Covariance
     from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["Pool", "PoolRound", "james_stein", "symmetric"]
+__all__ = ["Pool", "PoolRound", "clip_radius", "james_stein", "symmetric"]
 
-COUNT_SCALE = 0.5  # s over tau, in frames (experiments/mixture_constants.py)
+_COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s over tau, in one column and in many
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
+_WIDEST_FRAME = 10.0  # variances in a frame beyond are noise
+_NARROWEST = 1e-10  # variance in the unit ball: some hundred grid steps
+
+
+def clip_radius(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
+    """Return tau and s of a frame: most of a Gaussian lies within tau; counts and means weigh more in few columns.
+
+    |z|^2 has mean d and standard deviation sqrt(2 d), of which `spread` are kept.
+    """
+    tau = math.sqrt(n_columns + spread * math.sqrt(2 * n_columns))
+    return tau, max(_LEAST_COUNT_SCALE, _COUNT_SCALE * n_columns**-0.25) * tau
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +82,7 @@ class PoolRound:
         components = GaussianComponents.from_parameters(
             np.ones(1), parameters.mean[None], parameters.factor[None]
         )
-        tau = math.sqrt(d + 3 * math.sqrt(2 * d))
-        return FrameMoments(components, 1, kind, tau, COUNT_SCALE * tau)
+        return FrameMoments(components, 1, kind, *clip_radius(d, 3.0))
 
     def m_step(self, parameters: Pool | None, released: ReleasedStatistics) -> Pool:
         """Return mean and covariance, drawn to a round shape as far as noise could explain what they show."""
@@ -93,7 +103,7 @@ class PoolRound:
             return Pool(onto_grid(shift[None] * GRID)[0] / GRID, inside, n)
         factor = parameters.factor
         mean = onto_grid((parameters.mean + factor @ shift)[None] * GRID)[0] / GRID
-        return Pool(mean, symmetric(factor @ inside @ factor.T), n)
+        return Pool(mean, _within_ball(symmetric(factor @ inside @ factor.T)), n)
 
     def _repaired(self, inside: NDArray[np.float64], noise: float, *, first: bool) -> NDArray[np.float64]:
         d = self.n_columns
@@ -107,10 +117,16 @@ class PoolRound:
         target = np.eye(d) * np.clip(np.trace(inside) / d, min(level, widest), widest)
         kept = james_stein(inside - target, noise**2 * noise_entries(self.covariance, d))
         values, vectors = np.linalg.eigh(target + kept * (inside - target))
-        values = np.maximum(values, max(float(kept) * level, narrowest))
+        values = np.clip(values, min(max(float(kept) * level, narrowest), 1.0), _WIDEST_FRAME)
         if first:
             values = np.minimum(values + 0.5 * level, 1.0)
         return symmetric(vectors * values @ vectors.T)
+
+
+def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bound eigenvalues by what rows in the unit ball can have, whatever noise says."""
+    values, vectors = np.linalg.eigh(covariance)
+    return symmetric(vectors * np.clip(values, _NARROWEST, 1.0) @ vectors.T)
 
 
 def james_stein(
