@@ -13,6 +13,7 @@ import numpy as np
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
+from dpem.em.shrinkage import kept_part
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def private_frame(
     mean = released.values[:n_columns] / n
     # James-Stein: a mean that noise alone could have made is drawn to the public centre.
     noise = n_columns * (released.noise_stddev[0] / n) ** 2
-    centre = onto_grid((mean * max(0.0, 1 - noise / max(float(mean @ mean), 1e-300)))[None])[0]
+    centre = onto_grid((mean * kept_part(float(mean @ mean), noise))[None])[0]
 
     largest = GRID + float(np.sqrt(centre @ centre))
     edges = largest * _EDGES

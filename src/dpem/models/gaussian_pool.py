@@ -15,6 +15,7 @@ import numpy as np
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, noise_entries
+from dpem.em.shrinkage import kept_part
 from dpem.models.gaussian_density import cholesky
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _NARROWEST = 1e-10  # variance in the unit ball: some hundred grid steps
 
 
 def clip_radius(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
-    """Return tau and s of a frame: most of a Gaussian lies within tau; counts and means weigh more in few columns.
+    """Return tau and s of a frame: most of a Gaussian lies within tau; few columns weigh counts more.
 
     |z|^2 has mean d and standard deviation sqrt(2 d), of which `spread` are kept.
     """
@@ -93,7 +94,7 @@ class PoolRound:
         n = max(1.0, self.n_rows if self.n_rows is not None else float(moments[0, 0]) / s**2)
         beside = framed.noise / math.sqrt(2) / n  # noise of an entry beside the diagonal
         shift = moments[0, 1:] / (s * n)
-        shift *= max(0.0, 1 - d * (beside / s) ** 2 / max(float(shift @ shift), 1e-300))
+        shift *= kept_part(float(shift @ shift), d * (beside / s) ** 2)
         inside = self._repaired(
             symmetric(moments[1:, 1:] / n - np.outer(shift, shift)),
             framed.noise / n,
@@ -133,8 +134,7 @@ def james_stein(
     difference: NDArray[np.float64], noise_energy: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
     """Return the part of a difference (over the last two axes) that noise does not explain, 0 to 1."""
-    energy = (difference**2).sum(axis=(-2, -1))
-    return np.asarray(np.maximum(0.0, 1 - noise_energy / np.maximum(energy, 1e-300)))
+    return kept_part((difference**2).sum(axis=(-2, -1)), noise_energy)
 
 
 def symmetric(matrices: NDArray[np.float64]) -> NDArray[np.float64]:

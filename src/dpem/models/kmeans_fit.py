@@ -24,6 +24,7 @@ from dpem.em.queries import (
     SecondMoments,
     Sums,
 )
+from dpem.em.shrinkage import kept_part
 from dpem.models.kmeans_start import centres_from_cells, refine
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class LloydModel:
         moves = sums / np.maximum(counts, 2 * noise)[:, None]
         # James-Stein (from three columns on): a sum that noise alone could have made moves its centre less.
         noise_squared = max(d - 2, 0) * (float(released.noise_stddev[k]) / statistic.unit) ** 2
-        moves *= np.maximum(0.0, 1 - noise_squared / np.maximum((sums**2).sum(axis=1), 1e-300))[:, None]
+        moves *= kept_part((sums**2).sum(axis=1), noise_squared)[:, None]
         norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
         moves *= self.radius / np.maximum(norms, 1.0)
         return onto_grid(parameters + moves)
