@@ -1,5 +1,6 @@
 """Moments in frames: exact, the same compiled or not, and never moved further by a row than they say."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -102,6 +103,26 @@ def test_sensitivities_are_reached(kind, relation):
         moves = vectors if relation == "add_remove" else vectors[:, None] - vectors[None]
         reached = max(reached, np.sqrt((moves**2).sum(axis=-1)).max() / statistic.sensitivity(relation))
     assert reached > 0.99
+
+
+def test_what_is_not_a_number_contributes_nothing(monkeypatch):
+    """Components that no fit makes are refused; were a distance to overflow all the same, the row is zero."""
+    with pytest.raises(ArithmeticError, match="positive weight and width"):
+        GaussianComponents.from_parameters(np.ones(1), np.zeros((1, 2)), 1e-200 * np.eye(2)[None])
+    for kind in KINDS:
+        statistic = moments(kind, 2, 5)
+        broken = statistic.components.scales * np.inf
+        statistic = FrameMoments(
+            dataclasses.replace(statistic.components, scales=broken),
+            3,
+            kind,
+            statistic.clip,
+            statistic.count_scale,
+        )
+        rows = onto_grid(np.array([[0.5, 0.1]]) * GRID).T
+        with np.errstate(all="ignore"):
+            assert not statistic._sum_products(rows).any()
+            assert not statistic._sum_compiled(rows, kernels).any()
 
 
 def test_only_gaussian_noise():

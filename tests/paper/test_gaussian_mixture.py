@@ -157,6 +157,7 @@ def test_budget_refusals():
         {"estimate": "mean"},
         {"alpha": 0.5},
         {"scale0": 0.0},
+        {"kappa0": 0.0},
         {"means_init": [[0.0]]},
         {"max_iter": 0},
         {"epsilon": float("inf")},

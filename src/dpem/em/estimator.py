@@ -195,6 +195,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         """Return rows to predict, as a checked (n, d) array: here a bad value raises."""
+        source = self._fitted_source(X)
+        if source.n_rows == 0:
+            raise InvalidArgumentError(
+                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
+                f"required."
+            )
+        rows = source.block(0, source.n_rows).T
+        if not np.isfinite(rows).all():
+            raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
+        return rows
+
+    def _fitted_source(self, X: Any) -> RowSource:
+        """Return rows whose columns are those of the fit; only what is public of them is checked."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         source = RowSource(X, self.schema.names if self.schema is not None else None)
@@ -208,15 +221,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        if source.n_rows == 0:
-            raise InvalidArgumentError(
-                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
-                f"required."
-            )
-        rows = source.block(0, source.n_rows).T
-        if not np.isfinite(rows).all():
-            raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
-        return rows
+        return source
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""

@@ -6,7 +6,7 @@ to the public domain where noise would dominate.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpem.em.release import ReleaseGate
 
-__all__ = ["Frame", "clip_radius", "private_frame", "private_second_moment"]
+__all__ = ["Frame", "clip_radius", "narrower_frame", "private_frame", "private_second_moment"]
 
 # Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
 _BINS = 16
@@ -64,6 +64,7 @@ def private_frame(
     `n_rows` is None where the number of rows is private; the first release then yields it too.
     """
     centre_stage, radius_stage = names
+    whole = Frame(np.zeros(n_columns), GRID, 1.0)
     released = gate.release(centre_stage, Sums(n_columns, counted=n_rows is None))
     n = float(n_rows) if n_rows is not None else float(released.values[-1] / GRID)
     n = max(n, 1.0)
@@ -73,12 +74,17 @@ def private_frame(
     centre = onto_grid((mean * kept_part(float(mean @ mean), noise))[None])[0]
 
     largest = GRID + float(np.sqrt(centre @ centre))
-    edges = largest * _EDGES
-    histogram = gate.release(radius_stage, DistanceHistogram(centre[None], edges))
-    radius = _quantile_radius(histogram.values, float(histogram.noise_stddev[0]), edges, n, quantile)
-    if radius is None or radius >= GRID:
-        return Frame(np.zeros(n_columns), GRID, n)
-    return Frame(centre, radius, n)
+    found = narrower_frame(gate, Frame(centre, largest, n), quantile, radius_stage)
+    return found if found.radius < GRID else replace(whole, n_rows=n)
+
+
+def narrower_frame(gate: ReleaseGate, frame: Frame, quantile: float, stage: str) -> Frame:
+    """Buy a radius that holds about a fraction `quantile` of rows within a frame, or keep it."""
+    edges = frame.radius * _EDGES
+    histogram = gate.release(stage, DistanceHistogram(frame.centre[None], edges))
+    noise = float(histogram.noise_stddev[0])
+    radius = _quantile_radius(histogram.values, noise, edges, frame.n_rows, quantile)
+    return frame if radius is None else replace(frame, radius=radius)
 
 
 def _quantile_radius(

@@ -92,6 +92,8 @@ class GaussianComponents:
         )
         log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         constants = np.log(weights) - log_det - d / 2 * math.log(2 * math.pi)
+        if not (np.isfinite(offsets).all() and np.isfinite(constants).all() and (steps < 2.0**500).all()):
+            raise ArithmeticError("Expected components of positive weight and width, all of them finite.")
         return cls(whitening.reshape(m * d, d), offsets, 1 / (steps * GRID), constants, centres / GRID)
 
     @cached_property
@@ -285,7 +287,7 @@ class FrameMoments:
         for row in g[1:]:
             weight += row if self.pooled else row * row
         limit = 2.0**RESPONSIBILITY_BITS if self.pooled else 4.0**RESPONSIBILITY_BITS
-        g[:, weight > limit] = 0.0
+        g[:, ~(weight <= limit)] = 0.0  # so written, it catches what is not a number
         return g
 
     def _onto_grid(self, z: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -297,9 +299,9 @@ class FrameMoments:
         norm = psi[:, 0] * psi[:, 0]
         for a in range(1, psi.shape[1]):
             norm += psi[:, a] * psi[:, a]
-        bad = norm > 4.0**SQUARED_BITS - self.count_units**2
+        bad = ~(norm <= 4.0**SQUARED_BITS - self.count_units**2)
         if bad.any():
-            psi *= ~bad[:, None]
+            psi[np.broadcast_to(bad[:, None], psi.shape)] = 0.0
         return psi
 
     def read(self, released: ReleasedStatistics) -> FramedMoments:

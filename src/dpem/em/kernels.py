@@ -24,8 +24,14 @@ KINDS = {"full": FULL, "tied": TIED, "diag": DIAG, "spherical": SPHERICAL}
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
-    compiled: Callable[[Any], Any] = numba.njit(nogil=True, cache=True, error_model="numpy", **options)
-    return compiled
+    def compile_lazily(function: Any) -> Any:
+        settings = {"nogil": True, "error_model": "numpy", **options}
+        try:
+            return numba.njit(cache=True, **settings)(function)
+        except RuntimeError:  # no folder to keep compiled code in: compile in every process
+            return numba.njit(**settings)(function)
+
+    return compile_lazily
 
 
 @_compiled(fastmath={"reassoc", "contract", "nsz"})
@@ -162,7 +168,7 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
                     largest[i] += g[k, i] * g[k, i]
         limit = one if kind == TIED else one * one
         for i in range(n):
-            if largest[i] > limit:
+            if not largest[i] <= limit:  # so written, it catches what is not a number
                 for k in range(m):
                     g[k, i] = 0.0
         for k in range(n_framed):
@@ -174,7 +180,7 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
                     z[k, a, i] = np.rint(z[k, a, i] * power[i])
                     total[i] += z[k, a, i] * z[k, a, i]
             for i in range(n):
-                if total[i] > room:
+                if not total[i] <= room:
                     for a in range(d):
                         z[k, a, i] = 0.0
             base = k * per

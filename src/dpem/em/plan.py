@@ -275,6 +275,8 @@ class Plan:
 
 
 def _planned(stage: Stage, share: float, event: GaussianEvent, unit: PrivacyUnit) -> PlannedStage:
+    if stage.mechanisms != 1 or stage.laplace:
+        raise _validate.fail("one Gaussian mechanism where mu^2 is shared", "stage", stage.name)
     one_unit = sensitivities.for_person(stage.sensitivity, unit.rows_per_person)
     return PlannedStage(stage.name, share, stage.repeats, one_unit, GaussianEvent(event.noise_multiplier))
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy import special
 from sklearn.base import DensityMixin
 from sklearn.mixture import GaussianMixture as PlainGaussianMixture
+from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 
@@ -145,6 +146,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
     @property
     def precisions_cholesky_(self) -> NDArray[np.float64]:
         """Factors of the precisions, in scikit-learn's shapes."""
+        check_is_fitted(self)
         match self.covariance_type:
             case "diag" | "spherical":
                 return np.asarray(1 / np.sqrt(self.covariances_))
@@ -162,6 +164,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
 
     def _all_components(self) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
         """Return weights, means and full covariances of the whole density, background included."""
+        check_is_fitted(self)
         wide = self.background_
         return (
             np.concatenate([self.weights_ * (1 - wide.weights.sum()), wide.weights]),

@@ -6,7 +6,6 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.data.domain import GRID
@@ -231,14 +230,14 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         gate = self._gate(plan, source, domain)
         with self._charged():
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
-        if n_rows is None:
-            _warn_if_fewer(request, fitted.shape, gate.plan)
         self._keep_fitted(fitted, domain)
         draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
         weights, means, covariances = spread_of_draws(draws)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
         self.n_iter_ = fitted.shape.iterations if fitted.shape.n_components > 1 else 1
         self._state(gate, source, domain)
+        if n_rows is None:
+            _warn_if_fewer(request, fitted.shape, gate.plan)
         return self
 
     def _checked_means_init(self, k: int, domain: Domain) -> NDArray[np.float64] | None:
@@ -322,7 +321,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         PrivateValue
             With `value`, `standard_error` and `privacy`.
         """
-        check_is_fitted(self)
+        self._fitted_source(X)
         if not len(self.background_.weights):
             raise InvalidArgumentError(
                 "Expected a fitted private model with a background: without one a single row could move the "
@@ -331,8 +330,11 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         weights, means, covariances = self._all_components()
 
         def statistic(domain: Domain, private_n: bool) -> LogDensities:
+            d = domain.n_columns
             inside = domain.points_to_grid(means) / GRID
             scaled = covariances / domain.scale[:, None] / domain.scale
+            # The limit below rests on the public domain's own Gaussian: not as a file has it, but as it is.
+            inside[-1], scaled[-1] = np.zeros(d), np.eye(d) / d
             return LogDensities.of_mixture(weights, inside, scaled, counted=private_n)
 
         def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
@@ -364,6 +366,8 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        if arrays["means_"].ndim != 2:
+            raise KeyError("means_")
         k, d = arrays["means_"].shape
         b = len(arrays["background_weights"])
         shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
@@ -377,22 +381,30 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         }
         if {name: value.shape for name, value in arrays.items()} != expected or d != self.n_features_in_:
             raise KeyError("arrays")
+        if not all(value.dtype == np.float64 and np.isfinite(value).all() for value in arrays.values()):
+            raise KeyError("arrays")
         self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
         self.n_components_ = k
         self.background_ = BackgroundComponents(
             *(arrays[f"background_{name}"] for name in ("weights", "means", "covariances"))
         )
         self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
+        weights, _, covariances = self._all_components()
+        proper = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
+        if not proper or not (np.linalg.eigvalsh(covariances) > 0).all():
+            raise KeyError("parameters")
 
 
 def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan) -> None:
     """Say from public numbers, or the noisy number of rows, when noise leaves room for fewer components."""
     if shape.n_components == request.n_components:
         return
+    needed = plan.epsilon_for_mu(shape.mu_for_all)
+    remedy = f"epsilon of about {needed * 1.005:.3g}, or more rows" if needed < 1e4 else "more rows"
     warnings.warn(
         f"Expected room for n_components={request.n_components}; rows, columns and epsilon={plan.epsilon:g} "
-        f"leave room for {shape.n_components}, which is fitted. All of them need epsilon of about "
-        f"{plan.epsilon_for_mu(shape.mu_for_all):.2g}, or more rows, or a simpler covariance_type.",
+        f"leave room for {shape.n_components}, which is fitted. All of them need {remedy}, or a simpler "
+        f"covariance_type.",
         FewerComponentsWarning,
         stacklevel=3,
     )

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem._threads import one_thread
-from dpem.data.domain import GRID
+from dpem.data.domain import GRID, onto_grid
+from dpem.em.frames import Frame
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.em.loop import run_em
 from dpem.em.plan import Plan, Stage
@@ -38,8 +39,10 @@ _POOL, _START = 0.10, 0.10
 _START_STEPS = 4
 _GROWTH = 2.0  # of the budget from the first EM step to the last
 _STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
-_LARGEST_NOISE = 0.6  # in a component's covariance, relative to it: with more there is nothing to see
+_LARGEST_NOISE = 0.4  # in a component's covariance, relative to it: with more there is nothing to see
+_FEWEST_OF_MORE = 3  # where fewer components fit than were asked for, two are no better than one
 _RESERVED = "rest"
+_REACH = 10.0  # how many pooled standard deviations the start looks at
 _LEAST_BACKGROUND = 0.1  # of the weight that the background starts with
 
 
@@ -67,7 +70,7 @@ class MixtureRequest:
             return [Stage("pool 2", 0.35, pool), Stage("pool 3", 0.60, pool)]
         stages = [Stage("pool 2", _POOL / 2, pool)]
         if self.means_init is None:
-            stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, counted=False, share=_START)
+            stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, centred=False, share=_START)
         left = 1 - _POOL - (_START if self.means_init is None else 0.0)
         growth = _GROWTH ** (np.arange(shape.iterations) / shape.iterations)
         one = self._em_sensitivity(shape.n_components, adjacency)
@@ -116,6 +119,8 @@ class MixtureShape:
         norm = math.sqrt(2 * request.n_columns)
         per_component = delta / mu / n_rows * (norm if request.covariance == "full" else min(norm, 2.0))
         k = int(np.clip(math.floor(_LARGEST_NOISE / per_component), 1, request.n_components))
+        if k < min(request.n_components, _FEWEST_OF_MORE):
+            k = 1
         nu = k * per_component
         steps = request.iterations or int(np.clip(round(_STEPS / math.sqrt(nu)), _FEWEST, _MOST))
         return cls(k, steps, nu, mu * request.n_components * per_component / _LARGEST_NOISE)
@@ -214,7 +219,10 @@ def _start(
     """Start from private k-means (or public means), and covariances that share the pooled volume."""
     k, d = shape.n_components, request.n_columns
     if request.means_init is None:
-        centres, lloyd, before, released = fit_centres(gate, d, pool.n_rows, k, random_state, progress)
+        # Where the pool found the rows: bounds may be far wider than they.
+        reach = GRID * min(2.0, _REACH * math.sqrt(np.trace(pool.covariance)))
+        known = Frame(onto_grid(pool.mean[None] * GRID)[0], reach, pool.n_rows)
+        centres, lloyd, before, released = fit_centres(gate, d, pool.n_rows, k, random_state, progress, known)
         means = centres / GRID
         weights = count_weights(*lloyd.counts(before, released), pool.n_rows)
     else:

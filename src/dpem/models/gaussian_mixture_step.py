@@ -12,11 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, noise_entries
 from dpem.models.gaussian_density import cholesky
-from dpem.models.gaussian_pool import james_stein, symmetric
+from dpem.models.gaussian_pool import james_stein, kept_variance, symmetric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -272,13 +271,6 @@ class MixtureStep:
         values = np.clip(values, self.smallest_eigenvalue, LARGEST_EIGENVALUE)
         bounded = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
         return self._restrict(symmetric(pooled @ bounded @ pooled.T))
-
-
-def kept_variance(d: int, clip: float) -> float:
-    """Return what clipping at radius `clip` leaves of the variance of a standard Gaussian."""
-    squared = clip * clip
-    inside = float(special.gammainc(d / 2 + 1, squared / 2))
-    return inside + squared / d * float(special.gammaincc(d / 2, squared / 2))
 
 
 def count_weights(counts: NDArray[np.float64], noise: float, total: float) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy import special
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, noise_entries
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from dpem.em.gaussian_moments import Covariance
     from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["Pool", "PoolRound", "clip_radius", "james_stein", "symmetric"]
+__all__ = ["Pool", "PoolRound", "clip_radius", "james_stein", "kept_variance", "symmetric"]
 
 _COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s over tau, in one column and in many
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
@@ -95,8 +96,11 @@ class PoolRound:
         beside = framed.noise / math.sqrt(2) / n  # noise of an entry beside the diagonal
         shift = moments[0, 1:] / (s * n)
         shift *= kept_part(float(shift @ shift), d * (beside / s) ** 2)
+        second = moments[1:, 1:] / n
+        if parameters is not None:
+            second = second / kept_variance(d, statistic.clip)
         inside = self._repaired(
-            symmetric(moments[1:, 1:] / n - np.outer(shift, shift)),
+            symmetric(second - np.outer(shift, shift)),
             framed.noise / n,
             first=parameters is None,
         )
@@ -128,6 +132,13 @@ def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bound eigenvalues by what rows in the unit ball can have, whatever noise says."""
     values, vectors = np.linalg.eigh(covariance)
     return symmetric(vectors * np.clip(values, _NARROWEST, 1.0) @ vectors.T)
+
+
+def kept_variance(d: int, clip: float) -> float:
+    """Return what clipping at radius `clip` leaves of the variance of a standard Gaussian."""
+    squared = clip * clip
+    inside = float(special.gammainc(d / 2 + 1, squared / 2))
+    return inside + squared / d * float(special.gammaincc(d / 2, squared / 2))
 
 
 def james_stein(

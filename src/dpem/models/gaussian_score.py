@@ -66,11 +66,15 @@ class LogDensities:
         _, squared = self.components.frames(rows)
         _, largest, total = softmax(self.components.log_joint(squared))
         part = (largest + np.log(total) - self.low) / (self.high - self.low)
-        scaled = np.floor(np.minimum(np.maximum(part, 0.0), 1.0) * 2.0**LINEAR_BITS)
+        # Written so that whatever is not a number counts as the lowest: no row may cause an error.
+        scaled = np.floor(np.where(part > 0.0, np.minimum(part, 1.0), 0.0) * 2.0**LINEAR_BITS)
         return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
 
     def mean(self, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
         """Return the mean log-density, in units of the ball, and what the noise does to it."""
         n = float(n_rows) if n_rows is not None else max(1.0, float(released.values[1]) / 2.0**LINEAR_BITS)
         unit = (self.high - self.low) / 2.0**LINEAR_BITS / n
-        return self.low + float(released.values[0]) * unit, float(released.noise_stddev[0]) * unit
+        part = float(released.values[0]) / 2.0**LINEAR_BITS / n
+        # The noise of a private number of rows moves the mean too, by the mean's own place in the interval.
+        spread = 1.0 if n_rows is not None else math.hypot(1.0, part)
+        return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * spread

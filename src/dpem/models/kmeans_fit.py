@@ -13,7 +13,7 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import onto_grid
 from dpem.em.cells import CellTree
-from dpem.em.frames import Frame, clip_radius, private_frame, private_second_moment
+from dpem.em.frames import Frame, clip_radius, narrower_frame, private_frame, private_second_moment
 from dpem.em.loop import run_em
 from dpem.em.plan import Plan, Stage
 from dpem.em.queries import (
@@ -54,19 +54,19 @@ def plan_kmeans(
     n_columns: int, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, iterations: int
 ) -> Plan:
     """Return the plan of a fit: a function of public arguments alone."""
-    stages = kmeans_stages(n_columns, adjacency, iterations, counted=adjacency == "add_remove")
+    stages = kmeans_stages(n_columns, adjacency, iterations)
     return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
 
 
 def kmeans_stages(
-    n_columns: int, adjacency: str, iterations: int, *, counted: bool, share: float = 1.0
+    n_columns: int, adjacency: str, iterations: int, *, centred: bool = True, share: float = 1.0
 ) -> list[Stage]:
-    """Return the stages of a fit, `share` of the budget in all; `counted`: the number of rows is bought."""
+    """Return the stages of a fit, `share` of the budget in all; `centred`: a centre is bought."""
     shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
     queries: dict[str, RowStatistic] = {  # of the right kind: frames and centres do not change sensitivities
-        "centre": Sums(n_columns, counted=counted),
+        "centre": Sums(n_columns, counted=adjacency == "add_remove"),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
         "grid": histogram,
@@ -81,6 +81,7 @@ def kmeans_stages(
             {"lloyd": iterations, "grid": _GRID_RELEASES}.get(name, 1),
         )
         for name, part in shares.items()
+        if centred or name != "centre"
     ]
 
 
@@ -134,12 +135,20 @@ def fit_centres(
     n_clusters: int,
     random_state: PublicRandom,
     progress: Progress,
+    known: Frame | None = None,
 ) -> tuple[NDArray[np.float64], LloydModel, NDArray[np.float64], ReleasedStatistics]:
-    """Run all stages; return the centres, the model of the last step, its start, and its release."""
+    """Run all stages; return the centres, the model of the last step, its start, and its release.
+
+    `known` is a frame that surely holds most rows, from earlier releases: no centre is bought then.
+    """
     iterations = gate.plan.stage("lloyd").repeats
     low = n_columns <= _LOW_DIMENSION
     progress.step("centre and scale")
-    frame = private_frame(gate, n_columns, n_rows, 0.998 if low else 0.95, ("centre", "scale"))
+    quantile = 0.998 if low else 0.95
+    if known is None:
+        frame = private_frame(gate, n_columns, n_rows, quantile, ("centre", "scale"))
+    else:
+        frame = narrower_frame(gate, known, quantile, "scale")
     axes, half_widths = (
         (np.eye(n_columns), np.ones(n_columns)) if low else _leading_axes(gate, frame, n_clusters, progress)
     )

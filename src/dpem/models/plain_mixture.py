@@ -6,7 +6,6 @@ No rounding, clipping, shrinkage or background; the result equals scikit-learn's
 from __future__ import annotations
 
 import operator
-import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dpem._threads import one_thread
 from dpem.em.fast import compiled_kernels
+from dpem.engines import LocalEngine
+from dpem.errors import InvalidArgumentError
 from dpem.models.gaussian_density import cholesky, log_joint, log_sum, precision_cholesky
 
 if TYPE_CHECKING:
@@ -95,7 +96,13 @@ def fit_plain(
     n_iter = 0
     for n_iter in range(1, max_iter + 1):
         progress.step(f"step {n_iter}")
-        moments = _e_step(rows, weights, means, covariances, covariance, n_jobs)
+        try:
+            moments = _e_step(rows, weights, means, covariances, covariance, n_jobs)
+        except np.linalg.LinAlgError as error:
+            raise InvalidArgumentError(
+                f"Expected covariances of full rank, got a component with none at reg_covar={reg_covar:g}. "
+                f"Raise reg_covar, or ask for fewer components."
+            ) from error
         weights, means, covariances = _m_step(moments, means, covariance, reg_covar)
         change, bound = moments.likelihood / n - bound, moments.likelihood / n
         if abs(change) < tol:
@@ -187,8 +194,7 @@ def _over_blocks(one: Callable[[slice], _Moments], rows: NDArray[np.float64], n_
     n, d = rows.shape
     size = max(64, _BLOCK_CELLS // d)
     parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    jobs = os.cpu_count() or 1 if n_jobs in (None, -1) else n_jobs
-    with one_thread(), ThreadPoolExecutor(jobs) as pool:
+    with one_thread(), ThreadPoolExecutor(LocalEngine(n_jobs).n_jobs) as pool:
         return reduce(operator.add, pool.map(one, parts))
 
 

@@ -199,7 +199,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         nu = d + 2 if self.nu0 is None else _validate.positive(self.nu0, "nu0")
         return _Prior(
             _validate.within(self.alpha, "alpha", 1.0, 1e6),
-            _validate.non_negative(self.kappa0, "kappa0"),
+            _validate.positive(self.kappa0, "kappa0"),
             nu,
             _validate.positive(self.scale0, "scale0"),
         )

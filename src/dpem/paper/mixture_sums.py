@@ -47,7 +47,7 @@ class _Weighted:
         total = g[0].copy()
         for row in g[1:]:
             total += row
-        g[:, total > _ONE] = 0.0
+        g[:, ~(total <= _ONE)] = 0.0
         return g
 
 
