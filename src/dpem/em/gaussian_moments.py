@@ -80,8 +80,14 @@ class GaussianComponents:
         m, d = means.shape
         with one_thread():  # inverses change bits with the number of threads
             inverse = np.linalg.inv(factors)
-        lengths = np.sqrt((inverse**2).sum(axis=2))
-        steps = np.exp2(np.floor(np.log2(_WHITENING / lengths)))
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # refused below
+            lengths = np.sqrt((inverse**2).sum(axis=2))
+            steps = np.exp2(np.floor(np.log2(_WHITENING / lengths)))
+            log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
+            constants = np.log(weights) - log_det - d / 2 * math.log(2 * math.pi)
+        proper = np.isfinite(lengths) & (lengths > 0) & (steps < 2.0**500)
+        if not (proper.all() and np.isfinite(constants).all() and np.isfinite(means).all()):
+            raise ArithmeticError("Expected components of positive weight and width, all of them finite.")
         whitening = np.rint(inverse * steps[:, :, None])
         centres = onto_grid(means * GRID)
         offsets = np.stack(
@@ -90,10 +96,6 @@ class GaussianComponents:
                 for w, c in zip(whitening, centres, strict=True)
             ]
         )
-        log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        constants = np.log(weights) - log_det - d / 2 * math.log(2 * math.pi)
-        if not (np.isfinite(offsets).all() and np.isfinite(constants).all() and (steps < 2.0**500).all()):
-            raise ArithmeticError("Expected components of positive weight and width, all of them finite.")
         return cls(whitening.reshape(m * d, d), offsets, 1 / (steps * GRID), constants, centres / GRID)
 
     @cached_property
