@@ -135,6 +135,34 @@ def test_a_stage_is_used_as_often_as_planned_and_no_more():
         gate.release("sum", SUMS)
 
 
+def test_a_refined_stage_costs_no_more_than_it_did():
+    """Exactly, in fractions; what a release chose stays charged as it was, and a forged plan is refused."""
+    plan = make_plan()
+    parts = [Stage("a", 0.1, 2.0, repeats=3), Stage("b", 0.7, 2.0), Stage("c", 0.2, 2.0)]
+    before = 1 / Fraction(plan.stage("histogram").event.noise_multiplier) ** 2
+    for by_release in (False, True):
+        refined = plan.refined("histogram", parts, by_release=by_release)
+        new = [refined.stage(name) for name in "abc"]
+        after = sum(s.repeats / Fraction(s.event.noise_multiplier) ** 2 for s in new)
+        assert before * (1 - Fraction(1, 10**12)) < after <= before
+        assert (refined.event == plan.event) is by_release
+        assert Plan.from_dict(refined.to_dict()) == refined
+    quieter = dataclasses.replace(new[1], event=dataclasses.replace(new[1].event, noise_multiplier=1.0))
+    with pytest.raises(InvalidArgumentError, match="no more than was charged"):
+        dataclasses.replace(refined, stages=(*refined.stages[:-1], quieter))
+    with pytest.raises(InvalidArgumentError, match="one Gaussian release"):
+        plan.refined("sum", parts, by_release=True)
+    with pytest.raises(InvalidArgumentError, match="one Gaussian mechanism"):
+        plan.refined("histogram", [Stage("a", 1.0, 2.0, mechanisms=2)], by_release=True)
+
+
+def test_a_used_stage_cannot_be_refined():
+    gate = make_gate()
+    gate.release("histogram", DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0])))
+    with pytest.raises(PlanViolationError, match="used up"):
+        gate.refine("histogram", [Stage("again", 1.0, 2.0)])
+
+
 def test_a_larger_sensitivity_than_planned_is_refused():
     """A statistic cannot be released under a stage that was planned for a smaller one."""
     with pytest.raises(PlanViolationError, match="smaller sensitivity"):

@@ -235,6 +235,29 @@ def test_roots_of_extreme_squares(square):
     assert root == 0 or Fraction(math.nextafter(root, 0)) ** 2 < square
 
 
+@given(
+    st.lists(st.tuples(st.integers(-(2**40), 2**40), st.integers(-300, 300)), min_size=1, max_size=20),
+    st.integers(0, 12),
+    st.sampled_from([1.0, math.sqrt(0.5)]),
+)
+def test_dropped_bits_add_at_most_one_to_every_entry(entries, bits, shape):
+    """(S-10): sums that move by less than a unit of what is left may still move it by one."""
+    before = np.array([value for value, _ in entries])
+    move = np.array([change for _, change in entries])
+    if not move.any():
+        return
+    released = ((before + move) >> bits) - (before >> bits)
+    bound = sensitivity.coarse(
+        float(np.linalg.norm(move / shape)) * (1 + 1e-12), bits, np.full(len(entries), shape)
+    )
+    assert np.linalg.norm(released / shape) <= bound
+
+
+def test_dropped_bits_can_cost_a_whole_unit():
+    """A step from 4095 to 4096 moves what is left by one: dividing the sensitivity would not do."""
+    assert sensitivity.coarse(1.0, 12, [1.0]) >= 1
+
+
 @given(st.floats(1e-12, 1e12))
 @example(0.1)  # the float lies a hair above the decimal: its cost is a whole unit of the last digit higher
 def test_digits(value):
