@@ -64,7 +64,6 @@ def private_frame(
     `n_rows` is None where the number of rows is private; the first release then yields it too.
     """
     centre_stage, radius_stage = names
-    whole = Frame(np.zeros(n_columns), GRID, 1.0)
     released = gate.release(centre_stage, Sums(n_columns, counted=n_rows is None))
     n = float(n_rows) if n_rows is not None else float(released.values[-1] / GRID)
     n = max(n, 1.0)
@@ -75,7 +74,7 @@ def private_frame(
 
     largest = GRID + float(np.sqrt(centre @ centre))
     found = narrower_frame(gate, Frame(centre, largest, n), quantile, radius_stage)
-    return found if found.radius < GRID else replace(whole, n_rows=n)
+    return found if found.radius < GRID else Frame(np.zeros(n_columns), GRID, n)
 
 
 def narrower_frame(gate: ReleaseGate, frame: Frame, quantile: float, stage: str) -> Frame:

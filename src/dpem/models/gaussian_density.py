@@ -12,6 +12,7 @@ from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
+from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,10 +29,24 @@ __all__ = [
     "log_joint",
     "log_sum",
     "precision_cholesky",
+    "public_means",
     "sample_gaussian",
 ]
 
 _BLOCK = 1 << 14
+
+
+def public_means(means_init: Any, k: int, n_columns: int) -> NDArray[np.float64] | None:
+    """Return the public start that a user gave, checked."""
+    if means_init is None:
+        return None
+    means = np.asarray(means_init, dtype=np.float64)
+    if means.shape != (k, n_columns) or not np.isfinite(means).all():
+        raise InvalidArgumentError(
+            f"Expected means_init of shape ({k}, {n_columns}) with finite numbers, got shape {means.shape}, "
+            f"or a number that is not finite. It must be public, never from the rows."
+        )
+    return means
 
 
 def cholesky(matrices: NDArray[np.float64]) -> NDArray[np.float64]:

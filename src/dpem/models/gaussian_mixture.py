@@ -14,7 +14,7 @@ from dpem.em.loop import spread_of_draws
 from dpem.em.one_release import PrivateValue, release_one
 from dpem.em.progress import Progress
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
-from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin
+from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_mixture_fit import MixtureRequest, MixtureShape, fit_mixture
 from dpem.models.gaussian_score import LogDensities
 from dpem.models.plain_mixture import fit_plain
@@ -198,7 +198,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X, keep_distances=covariance == "spherical")
-        means_init = self._checked_means_init(k, domain)
+        means_init = public_means(self.means_init, k, source.n_columns)
         progress = Progress("GaussianMixture", self.verbose)
         if self._plain:
             plain = fit_plain(
@@ -239,17 +239,6 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)
         return self
-
-    def _checked_means_init(self, k: int, domain: Domain) -> NDArray[np.float64] | None:
-        if self.means_init is None:
-            return None
-        means = np.asarray(self.means_init, dtype=np.float64)
-        if means.shape != (k, domain.n_columns) or not np.isfinite(means).all():
-            raise InvalidArgumentError(
-                f"Expected means_init of shape ({k}, {domain.n_columns}) with finite numbers, got shape "
-                f"{means.shape}, or a number that is not finite. It must be public, never from the rows."
-            )
-        return means
 
     def _in_units(
         self, state: MixtureState, domain: Domain

@@ -14,8 +14,12 @@ from dpem.em.estimator import PrivateEstimator
 from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.plan import Plan, Stage
 from dpem.em.progress import Progress
-from dpem.errors import InvalidArgumentError
-from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, cholesky
+from dpem.models.gaussian_density import (
+    BackgroundComponents,
+    GaussianDensityMixin,
+    cholesky,
+    public_means,
+)
 from dpem.paper.kmeans import latin_hypercube
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.per_mechanism import COMPOSITIONS
@@ -23,7 +27,6 @@ from dpem.privacy.per_mechanism import COMPOSITIONS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpem.data import Domain
     from dpem.em.estimator import Ledger
     from dpem.em.release import ReleaseGate
 
@@ -168,11 +171,10 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         source, domain = self._source(X, keep_distances=False)
         d = source.n_columns
         prior = self._prior(d)
-        means = self._start(k, domain)
-        if means is None:
-            means = latin_hypercube(k, d, random_state) / GRID
+        given = public_means(self.means_init, k, d)
+        start = latin_hypercube(k, d, random_state) if given is None else domain.points_to_grid(given)
         n_rows = float(self._public_rows(source) or 1)
-        parameters = _Parameters(np.full(k, 1 / k), means, np.repeat(np.eye(d)[None], k, axis=0))
+        parameters = _Parameters(np.full(k, 1 / k), start / GRID, np.repeat(np.eye(d)[None], k, axis=0))
         plan = self._plan(parameters.components, iterations)
         gate = self._gate(plan, source, domain)
         progress = Progress(self._public_name, self.verbose)
@@ -203,17 +205,6 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
             nu,
             _validate.positive(self.scale0, "scale0"),
         )
-
-    def _start(self, k: int, domain: Domain) -> NDArray[np.float64] | None:
-        if self.means_init is None:
-            return None
-        means = np.asarray(self.means_init, dtype=np.float64)
-        if means.shape != (k, domain.n_columns) or not np.isfinite(means).all():
-            raise InvalidArgumentError(
-                f"Expected means_init of shape ({k}, {domain.n_columns}) with finite numbers, got shape "
-                f"{means.shape}, or a number that is not finite. It must be public, never from the rows."
-            )
-        return domain.points_to_grid(means) / GRID
 
     def _plan(self, components: GaussianComponents, iterations: int) -> Plan:
         laplace = _validate.one_of(self.scenario, "scenario", ("GGG", "LLG")) == "LLG"

@@ -101,6 +101,8 @@ class PrivacyStatement:
             raise _validate.fail("a PrivacyUnit", "unit", self.unit)
         if not isinstance(self.insecure_noise, bool):
             raise _validate.fail("True or False", "insecure_noise", self.insecure_noise)
+        if self.releases is not None:
+            _validate.integer(self.releases, "releases")
         _validate.one_of(self.bounds_source, "bounds_source", BOUNDS_SOURCES)
         if self.accountant == "pld" and any(isinstance(leaf, LaplaceEvent) for leaf in flatten(self.event)):
             raise InvalidArgumentError(
