@@ -74,6 +74,21 @@ def test_compiled_sums_equal_numpy_on_many_rows(kind):
         assert np.array_equal(statistic._sum_compiled(part, kernels), statistic._sum_products(part))
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_of_triangles_in_bands(kind):
+    """More columns than one band, rows of no weight among others: each row keeps its own vector, compiled too."""
+    rng = np.random.default_rng(1)
+    statistic = moments(kind, 60, 5)
+    near = statistic.components.centres[rng.integers(5, size=700)]
+    rows = onto_grid((near + 0.05 * rng.normal(size=near.shape)) * GRID).T
+    weights = statistic._responsibilities(statistic.components.frames(rows)[1])
+    assert 0 < (weights[:3] == 0).mean() < 1
+    assert np.array_equal(statistic._sum_products(rows), statistic._sum_compiled(rows, kernels))
+    few = np.ascontiguousarray(rows[:, :20])
+    each = sum(statistic._sum_products(few[:, [i]]) for i in range(20))
+    assert np.array_equal(statistic._sum_products(few), each)
+
+
 def whitened(statistic, rows):
     vectors = np.stack([statistic.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
     return vectors / statistic.noise_shape / 2.0**statistic.coarse_bits

@@ -44,12 +44,19 @@ def exact_product(
     group = group or int(EXACT // (2 * bound))
     if group < 1 or bound > EXACT / 2:
         raise ExactArithmeticError("A product was asked for that float64 cannot hold exactly.")
-    starts = np.arange(0, len(a), group)
-    product = np.vstack([a, np.add.reduceat(a, starts, axis=0)]) @ b
+    product = np.vstack([a, _sums_of_rows(a, group)]) @ b
     result, sums = product[: len(a)], product[len(a) :]
-    if not np.array_equal(np.add.reduceat(result, starts, axis=0), sums):
+    if not np.array_equal(_sums_of_rows(result, group), sums):
         raise _not_exact()
     return result
+
+
+def _sums_of_rows(a: NDArray[np.float64], group: int) -> NDArray[np.float64]:
+    """Sum every so many rows. Exact here, so that order is free; `np.add.reduceat` is many times slower."""
+    n_groups, rest = divmod(len(a), group)
+    whole = len(a) - rest
+    sums = a[:whole].reshape(n_groups, group, a.shape[1]).sum(axis=1)
+    return np.vstack([sums, a[whole:].sum(axis=0)]) if rest else sums
 
 
 def _not_exact() -> ExactArithmeticError:

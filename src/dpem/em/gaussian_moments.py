@@ -50,6 +50,8 @@ EXACT_ROWS = 2 ** (51 - ROW_BITS)
 _CHECKED_TOGETHER = 8
 # Length of the rows of a whitening matrix: products with rows stay below 2^47.
 _WHITENING = 2.0**23
+# Rows of a triangle that are multiplied together.
+_BAND = 25
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +90,7 @@ class GaussianComponents:
         proper = np.isfinite(lengths) & (lengths > 0) & (steps < 2.0**500)
         if not (proper.all() and np.isfinite(constants).all() and np.isfinite(means).all()):
             raise ArithmeticError("Expected components of positive weight and width, all of them finite.")
-        whitening = np.rint(inverse * steps[:, :, None])
+        whitening = np.tril(np.rint(inverse * steps[:, :, None]))
         centres = onto_grid(means * GRID)
         offsets = np.stack(
             [
@@ -97,6 +99,14 @@ class GaussianComponents:
             ]
         )
         return cls(whitening.reshape(m * d, d), offsets, 1 / (steps * GRID), constants, centres / GRID)
+
+    @cached_property
+    def _bands(self) -> list[tuple[slice, NDArray[np.float64]]]:
+        """Rows of all lower triangles, a few at a time, without the zeros at their right."""
+        m, d = self.offsets.shape
+        triangles = self.whitening.reshape(m, d, d)
+        bands = [slice(start, min(start + _BAND, d)) for start in range(0, d, _BAND)]
+        return [(band, triangles[:, band, : band.stop].reshape(-1, band.stop)) for band in bands]
 
     @cached_property
     def factors(self) -> NDArray[np.float64]:
@@ -110,14 +120,12 @@ class GaussianComponents:
         """Return each row's place in every frame, (m, d, n), and its squared distance, (m, n)."""
         m, d = self.offsets.shape
         # |whitening row| <= 2^23 + sqrt(d)/2 and |row| <= 2^24.
-        product = exact_product(self.whitening, rows, bound=2.0**48)
-        z = product.reshape(m, d, -1)
-        z -= self.offsets[:, :, None]
+        z = np.empty((m, d, rows.shape[1]))
+        for band, whitening in self._bands:
+            product = exact_product(whitening, rows[: band.stop], bound=2.0**48)
+            np.subtract(product.reshape(m, -1, rows.shape[1]), self.offsets[:, band, None], out=z[:, band])
         z *= self.scales[:, :, None]
-        squared = z[:, 0] * z[:, 0]
-        for a in range(1, d):  # one after the other, in this order: no row changes another's bits
-            squared += z[:, a] * z[:, a]
-        return z, squared
+        return z, np.stack([_squared_norms(frame) for frame in z])
 
     def log_joint(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the logarithm of weight times density, (m, n)."""
@@ -251,34 +259,37 @@ class FrameMoments:
     def _sum_products(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         z, squared = self.components.frames(rows)
         g = self._responsibilities(squared)
-        k = self.n_framed
-        psi = self._onto_grid(z[:k], squared[:k])
-        d = self.n_columns
+        d, k = self.n_columns, self.n_framed
         total = np.zeros(self.size, dtype=np.int64)
-        triangle = np.triu_indices(d)
-        for start in range(0, rows.shape[1], EXACT_ROWS):
-            part = slice(start, start + EXACT_ROWS)
-            sums = []
-            shared = np.zeros((d, d))
-            for psi_k, g_k in zip(psi[:, :, part], g[:k, part], strict=True):
-                weighted = psi_k * g_k
-                count = g_k.sum() * self.count_units**2
-                sums += [[count], weighted.sum(axis=1) * self.count_units]
-                if self.covariance == "diag":
-                    sums.append((weighted * psi_k).sum(axis=1))
-                elif self.covariance == "spherical":
-                    sums.append([(weighted * psi_k).sum()])
-                else:
-                    moment = exact_product(weighted, psi_k.T, bound=2.0**51, group=_CHECKED_TOGETHER)
-                    if self.pooled:
-                        shared += moment
-                    else:
-                        sums.append(moment[triangle])
-            if self.pooled:
-                sums.append(shared[triangle])
-            counts = g[k:, part].sum(axis=1) * 4.0**SQUARED_BITS
-            total += np.concatenate([*sums, counts]).astype(np.int64)
+        counted = self.size - self.n_others
+        shared_size = d * (d + 1) // 2 if self.pooled else 0
+        own, shared, others = np.split(total, [counted - shared_size, counted])
+        others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
+        for own_k, z_k, squared_k, g_k in zip(own.reshape(k, -1), z, squared, g, strict=False):
+            held = np.flatnonzero(g_k)  # rows of no weight add nothing
+            for start in range(0, len(held), EXACT_ROWS):
+                part = held[start : start + EXACT_ROWS]
+                weight = g_k[part]
+                psi = self._onto_grid(z_k.take(part, axis=1), squared_k[part])
+                weighted = psi * weight
+                own_k[0] += int(weight.sum() * self.count_units**2)
+                own_k[1 : d + 1] += (weighted.sum(axis=1) * self.count_units).astype(np.int64)
+                second = shared if self.pooled else own_k[d + 1 :]
+                second += self._second_moments(weighted, psi).astype(np.int64)
         return total
+
+    @cached_property
+    def _triangle(self) -> NDArray[np.bool_]:
+        return np.triu(np.ones((self.n_columns, self.n_columns), dtype=bool))
+
+    def _second_moments(self, weighted: NDArray[np.float64], psi: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Sum the products of at most `EXACT_ROWS` rows that this covariance asks for."""
+        if self.covariance == "diag":
+            return np.asarray((weighted * psi).sum(axis=1))
+        if self.covariance == "spherical":
+            return np.array([(weighted * psi).sum()])
+        moments = exact_product(weighted, psi.T, bound=2.0**51, group=_CHECKED_TOGETHER)
+        return np.asarray(moments[self._triangle])
 
     def _responsibilities(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return responsibilities as integers of 2^16, their norm (or sum, where pooled) checked per row."""
@@ -293,17 +304,12 @@ class FrameMoments:
         return g
 
     def _onto_grid(self, z: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Clip to tau and round, so that |psi|^2 <= 4^13 holds in integers; a row that fails is zero."""
-        scale = self.per_unit * (self.clip / np.maximum(np.sqrt(squared), self.clip))
-        psi = z
-        psi *= scale[:, None]
+        """Clip (d, n) to tau and round: |psi|^2 <= 4^13 holds in integers; a row that fails is zero."""
+        psi = z * (self.per_unit * (self.clip / np.maximum(np.sqrt(squared), self.clip)))
         np.rint(psi, out=psi)
-        norm = psi[:, 0] * psi[:, 0]
-        for a in range(1, psi.shape[1]):
-            norm += psi[:, a] * psi[:, a]
-        bad = ~(norm <= 4.0**SQUARED_BITS - self.count_units**2)
+        bad = ~(_squared_norms(psi) <= 4.0**SQUARED_BITS - self.count_units**2)
         if bad.any():
-            psi[np.broadcast_to(bad[:, None], psi.shape)] = 0.0
+            psi[:, bad] = 0.0
         return psi
 
     def read(self, released: ReleasedStatistics) -> FramedMoments:
@@ -338,6 +344,14 @@ class FrameMoments:
         one_count = one / 4.0**SQUARED_BITS
         noise = float(released.noise_stddev[0] / shape[0])
         return FramedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
+
+
+def _squared_norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sum squares down each column, one after the other: no column changes another's bits."""
+    squares = columns * columns
+    if squares.shape[1] == 1:  # NumPy would pair terms up
+        return np.asarray(np.cumsum(squares, axis=0)[-1])
+    return np.asarray(np.add.reduce(squares, axis=0))
 
 
 def noise_entries(covariance: Covariance, n_columns: int) -> float:
