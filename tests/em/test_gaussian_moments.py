@@ -76,7 +76,7 @@ def test_compiled_sums_equal_numpy_on_many_rows(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_of_triangles_in_bands(kind):
-    """More columns than one band, rows of no weight among others: each row keeps its own vector, compiled too."""
+    """More columns than a band, rows of no weight among others: each row keeps its vector, compiled too."""
     rng = np.random.default_rng(1)
     statistic = moments(kind, 60, 5)
     near = statistic.components.centres[rng.integers(5, size=700)]

@@ -58,6 +58,29 @@ def _add_times(target: Any, factor: float, x: Any, start: int, n: int) -> None:
         target[i] += factor * x[start + i]
 
 
+@_compiled(fastmath={"contract"})
+def _add_four_times(target: Any, factors: Any, c: int, x: Any, start: int, n: int) -> None:
+    """Add four products at once: the target is read and written once for all of them."""
+    f0, f1, f2, f3 = factors[c], factors[c + 1], factors[c + 2], factors[c + 3]
+    x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
+    for i in range(n):
+        j = start + i
+        target[i] += f0 * x0[j] + f1 * x1[j] + f2 * x2[j] + f3 * x3[j]
+
+
+@_compiled(fastmath={"reassoc", "contract", "nsz"})
+def _four_dots(a: Any, b: Any, c: int, n: int) -> tuple[float, float, float, float]:
+    """Return four sums of products of integers: `a` is read once for all of them."""
+    b0, b1, b2, b3 = b[c], b[c + 1], b[c + 2], b[c + 3]
+    s0 = s1 = s2 = s3 = 0.0
+    for i in range(n):
+        s0 += a[i] * b0[i]
+        s1 += a[i] * b1[i]
+        s2 += a[i] * b2[i]
+        s3 += a[i] * b3[i]
+    return s0, s1, s2, s3
+
+
 @_compiled()
 def _exp(x: Any, n: int, shifted: Any, bits: Any, power: Any, power_bits: Any) -> None:
     """Replace x by exp(x); see `dpem.em.softmax.exp_non_positive`."""
@@ -122,20 +145,21 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
     for start in range(0, n_rows, _CHUNK):
         n = min(_CHUNK, n_rows - start)
         for k in range(m):
+            for i in range(n):
+                squared[k, i] = 0.0
             for a in range(d):
                 for i in range(n):
                     z[k, a, i] = -offsets[k, a]
-                for c in range(a + 1):
+                whole = (a + 1) // 4 * 4
+                for c in range(0, whole, 4):
+                    _add_four_times(z[k, a], whitening[k * d + a], c, rows, start, n)
+                for c in range(whole, a + 1):
                     _add_times(z[k, a], whitening[k * d + a, c], rows[c], start, n)
                 scale = scales[k, a]
                 for i in range(n):
-                    z[k, a, i] *= scale
-                if a == 0:
-                    for i in range(n):
-                        squared[k, i] = z[k, a, i] * z[k, a, i]
-                else:
-                    for i in range(n):
-                        squared[k, i] += z[k, a, i] * z[k, a, i]
+                    place = z[k, a, i] * scale
+                    z[k, a, i] = place
+                    squared[k, i] += place * place
             constant = constants[k]
             for i in range(n):
                 g[k, i] = constant - 0.5 * squared[k, i]
@@ -195,7 +219,15 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
                 elif kind == SPHERICAL:
                     out[position] += np.int64(_dot(weighted, z[k, a], n))
                 else:
-                    for c in range(a, d):
+                    whole = a + (d - a) // 4 * 4
+                    for c in range(a, whole, 4):
+                        s0, s1, s2, s3 = _four_dots(weighted, z[k], c, n)
+                        out[position] += np.int64(s0)
+                        out[position + 1] += np.int64(s1)
+                        out[position + 2] += np.int64(s2)
+                        out[position + 3] += np.int64(s3)
+                        position += 4
+                    for c in range(whole, d):
                         out[position] += np.int64(_dot(weighted, z[k, c], n))
                         position += 1
         for k in range(n_framed, m):
