@@ -3,7 +3,9 @@
 from dpem import errors, paper, privacy, testing
 from dpem.data.schema import Schema
 from dpem.em.estimator import load
+from dpem.em.projection import cosine_basis
 from dpem.models.diagnostics import clipped_fraction, nicv, private_nicv
+from dpem.models.factor_analysis import FactorAnalysis, factors_allowed
 from dpem.models.gaussian_mixture import GaussianMixture
 from dpem.models.kmeans import KMeans
 from dpem.privacy.ledger import Ledger
@@ -12,6 +14,7 @@ from dpem.privacy.statement import PrivacyStatement
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "FactorAnalysis",
     "GaussianMixture",
     "KMeans",
     "Ledger",
@@ -19,7 +22,9 @@ __all__ = [
     "Schema",
     "__version__",
     "clipped_fraction",
+    "cosine_basis",
     "errors",
+    "factors_allowed",
     "load",
     "nicv",
     "paper",

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.em.release import ReleaseGate
+    from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["Frame", "clip_radius", "narrower_frame", "private_frame", "private_second_moment"]
+__all__ = ["Frame", "clip_radius", "first_frame", "narrower_frame", "private_frame", "private_second_moment"]
 
 # Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
 _BINS = 16
@@ -77,10 +78,28 @@ def private_frame(
     return found if found.radius < GRID else Frame(np.zeros(n_columns), GRID, n)
 
 
+def first_frame(
+    gate: ReleaseGate, n_columns: int, n_rows: float | None, quantile: float, stage: str
+) -> Frame:
+    """Buy a radius about the public centre, and with it the number of rows where that is private (None)."""
+    everything = Frame(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
+    histogram = _distances(gate, everything, stage)
+    if n_rows is None:
+        everything = replace(everything, n_rows=max(1.0, float(histogram.values.sum())))
+    return _narrower(everything, histogram, quantile)
+
+
 def narrower_frame(gate: ReleaseGate, frame: Frame, quantile: float, stage: str) -> Frame:
     """Buy a radius that holds about a fraction `quantile` of rows within a frame, or keep it."""
+    return _narrower(frame, _distances(gate, frame, stage), quantile)
+
+
+def _distances(gate: ReleaseGate, frame: Frame, stage: str) -> ReleasedStatistics:
+    return gate.release(stage, DistanceHistogram(frame.centre[None], frame.radius * _EDGES))
+
+
+def _narrower(frame: Frame, histogram: ReleasedStatistics, quantile: float) -> Frame:
     edges = frame.radius * _EDGES
-    histogram = gate.release(stage, DistanceHistogram(frame.centre[None], edges))
     noise = float(histogram.noise_stddev[0])
     radius = _quantile_radius(histogram.values, noise, edges, frame.n_rows, quantile)
     return frame if radius is None else replace(frame, radius=radius)

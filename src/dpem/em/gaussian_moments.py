@@ -80,8 +80,7 @@ class GaussianComponents:
     ) -> GaussianComponents:
         """Put weights (m,), means (m, d) and lower factors (m, d, d), in units of the ball, on grids."""
         m, d = means.shape
-        with one_thread():  # inverses change bits with the number of threads
-            inverse = np.linalg.inv(factors)
+        inverse = _inverse(factors)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # refused below
             lengths = np.sqrt((inverse**2).sum(axis=2))
             steps = np.exp2(np.floor(np.log2(_WHITENING / lengths)))
@@ -344,6 +343,19 @@ class FrameMoments:
         one_count = one / 4.0**SQUARED_BITS
         noise = float(released.noise_stddev[0] / shape[0])
         return FramedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
+
+
+def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Invert lower factors (m, d, d); diagonal ones, which may be very wide, one entry at a time."""
+    diagonals = np.diagonal(factors, axis1=1, axis2=2)
+    if np.count_nonzero(factors) == np.count_nonzero(diagonals):
+        inverse = np.zeros_like(factors)
+        columns = np.arange(factors.shape[1])
+        with np.errstate(divide="ignore"):
+            inverse[:, columns, columns] = 1 / diagonals
+        return inverse
+    with one_thread():  # inverses change bits with the number of threads
+        return np.asarray(np.linalg.inv(factors))
 
 
 def _squared_norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellHistogram",
+    "ColumnSquares",
     "DistanceHistogram",
     "IntervalSum",
     "RelativeSums",
@@ -238,6 +239,44 @@ class SquaredDistances:
         _, squared = nearest(rows, self.points)
         scaled = np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS)
         return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSquares:
+    """The squares of a row's columns about a centre, in units of public widths, clipped to a norm together.
+
+    Squares are not negative, so that two rows' vectors never point apart: Eq. (S-6) in a cone. Clipping the
+    vector of squares, not the row, keeps noise small where many columns share a row's length.
+    """
+
+    centre: NDArray[np.float64]  # (d,), integers
+    widths: NDArray[np.float64]  # (d,), grid units
+    clip: float
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """One per column."""
+        return len(self.centre)
+
+    @property
+    def unit(self) -> float:
+        """What a square of 1 is in the sums."""
+        return 2.0**LINEAR_BITS / self.clip
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of clipped vectors in a cone."""
+        _gaussian_only(norm)
+        return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=True)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the squares, rounded down: the norm stays below the clip, and is checked in integers."""
+        squares = ((rows - self.centre[:, None]) / self.widths[:, None]) ** 2
+        norm = np.sqrt(norm_squared(squares))
+        scaled = np.floor(squares * (2.0**LINEAR_BITS * (1 - 2.0**-40) / np.maximum(norm, self.clip)))
+        scaled[:, ~(norm_squared(scaled) <= 4.0**LINEAR_BITS)] = 0.0
+        return np.asarray(scaled.sum(axis=1).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""James-Stein shrinkage: how much of an estimate to believe when the size of its noise is known."""
+"""Shrinkage: how much of an estimate to believe when the size of its noise is known."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["kept_part"]
+__all__ = ["clear_part", "kept_part", "noise_edge", "spectrum_above_noise"]
 
 
 def kept_part(
@@ -23,3 +23,47 @@ def kept_part(
     array([0.75, 0.  , 0.  ])
     """
     return np.asarray(1 - noise_energy / np.maximum(energy, np.maximum(noise_energy, 1e-300)))
+
+
+def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | float) -> float:
+    """Return the part of differences that stands out clearly: two standard deviations of noise count as noise.
+
+    The squared norm of p noises of size 1 is p, give or take sqrt(2 p).
+
+    Examples
+    --------
+    >>> clear_part(np.array([1.5, -1.0, 0.5]), 1.0)
+    0.0
+    >>> round(clear_part(np.array([30.0, 1.0, 0.5]), 1.0), 3)
+    0.991
+    """
+    relative = np.atleast_1d(differences / noise)
+    p = relative.size
+    return float(kept_part(float((relative**2).sum()), p + 2 * np.sqrt(2.0 * p)))
+
+
+def noise_edge(noise: float, n_columns: int) -> float:
+    """Return the largest eigenvalue of symmetric noise: sd `noise` on the diagonal, 1/sqrt 2 of it beside.
+
+    Wigner's semicircle ends at 2 tau sqrt(d), with tau = noise / sqrt 2.
+    """
+    return float(noise * np.sqrt(2.0 * n_columns))
+
+
+def spectrum_above_noise(difference: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+    r"""Return what a noisy symmetric matrix most probably is without its noise, its eigenvectors kept.
+
+    The rotation-invariant estimator: each eigenvalue w becomes w - 2 s^2 Re g(w), where s = tau sqrt(d) and g
+    is the resolvent's trace over d, smoothed over d^(-1/3) of the spectrum's width. It is zero for noise
+    alone, and w - 2 s^2 / w far outside. Where no eigenvalue stands above the edge of the noise's spectrum
+    (and its own fluctuation, d^(-2/3) of it), there is nothing to see, and zero is returned.
+    """
+    d = len(difference)
+    edge = noise_edge(noise, d)
+    values, vectors = np.linalg.eigh(difference)
+    if np.abs(values).max() <= edge * (1 + d ** (-2 / 3)):
+        return np.zeros_like(difference)
+    resolvent = 1 / (values[:, None] - 1j * edge * d ** (-1 / 3) - values)
+    np.fill_diagonal(resolvent, 0.0)
+    shrunk = values - edge**2 / 2 * resolvent.real.sum(axis=1) / d
+    return np.asarray(vectors * shrunk @ vectors.T)

@@ -134,7 +134,7 @@ def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return symmetric(vectors * np.clip(values, _NARROWEST, 1.0) @ vectors.T)
 
 
-def kept_variance(d: int, clip: float) -> float:
+def kept_variance(d: float, clip: float) -> float:
     """Return what clipping at radius `clip` leaves of the variance of a standard Gaussian."""
     squared = clip * clip
     inside = float(special.gammainc(d / 2 + 1, squared / 2))

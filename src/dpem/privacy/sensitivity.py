@@ -21,16 +21,17 @@ Lloyd, L1              d + 1                  2(d+1) or 2(1+sqrt d)   :func:`llo
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
+
+import numpy as np
 
 from dpem import _validate
 from dpem.privacy._rounding import float_up, root_up
 from dpem.privacy.neighbours import Adjacency
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from numpy.typing import ArrayLike
 
 __all__ = [
     "clipped_vector",
@@ -196,7 +197,7 @@ def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> 
     return root_up(2 * Fraction(bound) ** 2) if cone else 2 * bound
 
 
-def coarse(sensitivity: float, bits: int, noise_shape: Iterable[float]) -> float:
+def coarse(sensitivity: float, bits: int, noise_shape: ArrayLike) -> float:
     """Sensitivity of integer sums that are released without their lowest `bits`, rounded down.
 
     An entry that moves by x moves by less than x / 2^bits + 1 then, so that the norm grows by at most that of
@@ -207,7 +208,8 @@ def coarse(sensitivity: float, bits: int, noise_shape: Iterable[float]) -> float
     >>> coarse(4096.0, 10, [1.0, 1.0])
     5.41421356237309...
     """
-    ones = sum(n / Fraction(shape) ** 2 for shape, n in Counter(map(float, noise_shape)).items())
+    shapes, counts = np.unique(np.asarray(noise_shape, dtype=np.float64), return_counts=True)
+    ones = sum(int(n) / Fraction(float(shape)) ** 2 for shape, n in zip(shapes, counts, strict=True))
     return float_up(Fraction(_size(sensitivity, "sensitivity")) / 2**bits + Fraction(root_up(ones)))
 
 

@@ -1,0 +1,376 @@
+"""Private factor analysis with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from dpem import _validate
+from dpem._threads import one_thread
+from dpem.data.domain import GRID
+from dpem.em.estimator import PrivateEstimator
+from dpem.em.loop import spread_of_draws
+from dpem.em.plan import Plan, PrivacyUnit
+from dpem.em.progress import Progress
+from dpem.em.projection import ProjectedDomain, orthonormal_basis
+from dpem.errors import WeakSignalWarning
+from dpem.models.factor_density import FactorDensityMixin
+from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors
+from dpem.models.factor_fit import FactorRequest, FactorShape, fit_moment
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain, RowSource, Schema
+    from dpem.em.estimator import Ledger, PublicRandom
+    from dpem.models.factor_em import Moment
+    from dpem.models.factor_fit import FittedMoment
+
+__all__ = ["FactorAnalysis", "factors_allowed"]
+
+_PARTS = ("mean", "components", "noise_variance")
+# Draws for standard errors: as many as one or two times the work of the fit allows.
+_DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
+
+
+class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
+    r"""Factor analysis under differential privacy: rows are W z + mean + noise of its own for every column.
+
+    Small shares of the budget buy where the data lies and how wide each column is; then the second moment is
+    released a few times, each time in the frame of the model before, so that noise is relative to what is
+    known. EM on the released moment is free (docs/factor-analysis.md).
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Factors. `dpem.factors_allowed` tells how many noise leaves room for.
+    epsilon : float
+        The privacy budget. ``math.inf`` runs plain EM on the sample moment, marked as not private.
+    delta : float, default 1e-5
+        The other half of the budget: choose it well below one over the number of rows.
+    bounds : (low, high)
+        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+    data_norm : float
+        Instead of bounds: a public limit on the Euclidean norm of a row.
+    schema : Schema
+        Instead of bounds: columns with their public bounds.
+    basis : array-like of shape (n_features, p), optional
+        Public orthonormal directions, those that are expected to vary most first, such as
+        `dpem.cosine_basis` for pictures. Rows are seen in these p coordinates, what is outside them as noise
+        that is alike for all columns. It must not come from the rows.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds the free post-processing and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Threads; all cores unless given. The result does not depend on it.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Loadings, in the columns' units, strongest factor first.
+    noise_variance_ : ndarray of shape (n_features,)
+        Variance of each column that no factor explains; always positive.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the rows.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last moment alone does to "mean", "components" and "noise_variance".
+    privacy_ : PrivacyStatement
+        The guarantee.
+    plan_ : Plan
+        Every release with its noise.
+    n_iter_ : int
+        EM steps of the last fit to a released moment.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There is no ``loglike_``: it is not private. Rows with NaN or infinite values count as the centre of the
+    domain: an error would tell that there are such rows, and a missing cell needs a model of its own. What
+    `transform` and `score` return is as sensitive as the rows that they are given; they refuse NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.array([[2.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
+    >>> X = rng.normal(size=(20_000, 2)) @ loadings + rng.normal(size=(20_000, 4))
+    >>> model = dpem.FactorAnalysis(2, epsilon=1.0, bounds=(-10, 10)).fit(X)
+    >>> bool(np.abs(model.get_covariance() - loadings.T @ loadings - np.eye(4)).max() < 0.5)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.FactorAnalysis"
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ("mean_", "components_", "noise_variance_")
+
+    standard_errors_: dict[str, NDArray[np.float64]]
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        schema: Schema | None = None,
+        basis: Any = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.schema = schema
+        self.basis = basis
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fit ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
+        the domain, values beyond the bounds are clipped, and neither raises.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Numeric rows: NumPy, pandas, polars or pyarrow.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        k = _validate.integer(self.n_components, "n_components")
+        self._check_budget()
+        random_state = self._random()
+        source, domain = self._source(X, keep_distances=self.basis is not None)
+        d = source.n_columns
+        basis = None if self.basis is None else orthonormal_basis(self.basis, d)
+        if k > d:
+            raise _validate.fail(f"at most as many factors as columns ({d})", "n_components", k)
+        progress = Progress("FactorAnalysis", self.verbose)
+        if self._plain:
+            return self._fit_plain(source, k, random_state, progress)
+        projected = None if basis is None else ProjectedDomain(domain, basis)
+        request = FactorRequest(
+            k,
+            d if projected is None else projected.n_columns,
+            None if basis is None else (d, basis.shape[1]),
+        )
+        n_rows = self._public_rows(source)
+        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        if n_rows is not None:
+            shape = FactorShape.allowed(request.n_columns, n_rows, plan)
+            _warn_if_hidden(k, request.n_columns, shape, plan)
+            plan = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        gate = self._gate(plan, source, domain if projected is None else projected)
+        with self._charged():
+            fitted = fit_moment(gate, request, n_rows, random_state, progress)
+        progress.step("factors")
+        with one_thread():
+            mean, factors = self._fit_factors(fitted, domain, projected, random_state)
+        self._keep(mean, factors)
+        draws = self._draws(fitted, domain, projected, random_state)
+        self.standard_errors_ = dict(zip(_PARTS, spread_of_draws(draws), strict=True))
+        self._state(gate, source, domain)
+        return self
+
+    def _fit_plain(
+        self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress
+    ) -> Self:
+        rows = source.block(0, source.n_rows).T
+        mean = rows.mean(axis=0)
+        centred = (rows - mean) / np.sqrt(len(rows))
+        n, d = rows.shape
+        moment: Moment = DenseMoment(centred.T @ centred)
+        if d > n:
+            moment = LowRankMoment(centred.T, np.eye(n), np.zeros(d))
+        progress.step("factors")
+        factors, self.n_iter_ = fit_factors(moment, k, random_state, least_noise=1e-6)
+        self._keep(mean, factors)
+        fitted = (self.mean_, self.components_, self.noise_variance_)
+        self.standard_errors_ = {name: np.zeros_like(v) for name, v in zip(_PARTS, fitted, strict=True)}
+        self._state_not_private(source)
+        return self
+
+    def _fit_factors(
+        self,
+        fitted: FittedMoment,
+        domain: Domain,
+        projected: ProjectedDomain | None,
+        random_state: PublicRandom,
+    ) -> tuple[NDArray[np.float64], Factors]:
+        """Return mean and factors in the columns' units."""
+        factors = fitted.factors
+        mean, moment = _of_columns(fitted.mean, fitted.moment, projected)
+        self.n_iter_ = 0
+        if factors is None:
+            factors, self.n_iter_ = fit_factors(
+                moment, self.n_components, random_state, least_noise=fitted.least_noise, tol=1e-6
+            )
+        return domain.from_grid(mean * GRID), factors.scaled(domain.scale * np.sqrt(fitted.size))
+
+    def _draws(
+        self,
+        fitted: FittedMoment,
+        domain: Domain,
+        projected: ProjectedDomain | None,
+        random_state: PublicRandom,
+    ) -> Iterator[tuple[NDArray[np.float64], ...]]:
+        """Fit again under fresh noise of the last release; turn loadings to those fitted."""
+        scale = domain.scale * np.sqrt(fitted.size)
+        own = Factors(self.components_.T, self.noise_variance_)
+        many = len(fitted.mean) > _MANY_COLUMNS
+        for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
+            mean, moment = _of_columns(*fitted.redraw(random_state), projected)
+            factors, _ = fit_factors(
+                moment,
+                self.n_components,
+                random_state,
+                least_noise=fitted.least_noise,
+                start=own.scaled(1 / scale),
+                max_iter=50,
+                tol=1e-5,
+            )
+            factors = factors.scaled(scale)
+            left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))
+            yield domain.from_grid(mean * GRID), (factors.loadings @ left @ right).T, factors.noise
+
+    def _public_domain(self, n_columns: int) -> Domain:
+        return self._domain(n_columns, keep_distances=self.basis is not None)
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        return super()._saved_parameters() | {"basis": None}  # among the arrays
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        arrays = super()._arrays()
+        if self.basis is not None:
+            arrays["basis"] = np.array(self.basis, dtype=np.float64)
+        return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        d, k = self.n_features_in_, self.n_components
+        basis = arrays.pop("basis", None)
+        shapes = {"mean": (d,), "components": (k, d), "noise_variance": (d,)}
+        expected = {f"{name}_": shape for name, shape in shapes.items()}
+        expected |= {f"standard_error_{name}": shape for name, shape in shapes.items()}
+        proper = all(value.dtype == np.float64 and np.isfinite(value).all() for value in arrays.values())
+        if {name: value.shape for name, value in arrays.items()} != expected or not proper:
+            raise KeyError("arrays")
+        if not (arrays["noise_variance_"] > 0).all():
+            raise KeyError("noise_variance_")
+        if basis is not None:
+            self.basis = orthonormal_basis(basis, d)
+        self.mean_, self.components_, self.noise_variance_ = (arrays[name] for name in self._fitted_arrays)
+        self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
+
+
+def _of_columns(
+    mean: NDArray[np.float64], moment: Moment, projected: ProjectedDomain | None
+) -> tuple[NDArray[np.float64], Moment]:
+    """Return mean and moment of the table's columns, in units of the ball, from those of coordinates.
+
+    B S B' within the basis; outside it, the mean squared length of the rest, alike for all columns.
+    """
+    if projected is None:
+        return mean, moment
+    basis, shrinkage = projected.basis, projected.shrinkage
+    d, p = basis.shape
+    inside = moment.times(np.eye(len(mean))) / shrinkage**2
+    outside = 0.0
+    if p < d:
+        outside = (max(float(inside[p, p]), 0.0) + float(mean[p] / shrinkage) ** 2) / (d - p)
+    core = inside[:p, :p] - outside * np.eye(p)
+    return basis @ (mean[:p] / shrinkage), LowRankMoment(basis, core, np.full(d, outside))
+
+
+def factors_allowed(
+    n_rows: int,
+    n_columns: int,
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    adjacency: str = "replace_one",
+    rows_per_person: int = 1,
+) -> int:
+    """Return how many factors noise leaves room for: from public numbers alone, nothing is read or charged.
+
+    It is a rule of thumb: so many factors of equal strength that explain half of all variance would just
+    stand out of the noise of the moment. Fewer, stronger ones stand out more.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the table.
+    n_columns : int
+        Its columns, or the directions of a basis.
+    epsilon, delta : float
+        The budget.
+    adjacency, rows_per_person
+        As in `FactorAnalysis`.
+
+    Returns
+    -------
+    int
+        Factors, from 0 to one less than there are columns.
+
+    Examples
+    --------
+    >>> factors_allowed(50_000, 100, epsilon=1.0)
+    49
+    >>> factors_allowed(400, 4096, epsilon=0.3)  # the paper's Olivetti figure
+    0
+    """
+    n, d = _validate.integer(n_rows, "n_rows"), _validate.integer(n_columns, "n_columns")
+    unit = PrivacyUnit(_validate.integer(rows_per_person, "rows_per_person"))
+    plan = FactorRequest(1, d).plan(epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    return _allowed(d, FactorShape.allowed(d, n, plan))
+
+
+def _allowed(n_columns: int, shape: FactorShape) -> int:
+    return min(n_columns - 1, int(n_columns * shape.factors))
+
+
+def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> None:
+    """Say from public numbers when noise leaves room for fewer factors, and what would help."""
+    allowed = _allowed(n_columns, shape)
+    if k <= allowed or n_columns == 1:
+        return
+    needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
+    warnings.warn(
+        f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for about "
+        f"{allowed} factors that share half of the variance. The rest may be noise. Use epsilon of about "
+        f"{needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
+        WeakSignalWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,214 @@
+"""EM for factor analysis on a second moment alone: whatever noise the moment holds, EM on it is free.
+
+With loadings W and noise variances Psi, G = (I + W' Psi^-1 W)^-1, B = Psi^-1 W G and L = Lambda B, one step is
+
+    W = L (G + B' L)^-1,    Psi = diag(Lambda) - rowsum(W * L).
+
+Only K x K matrices are inverted, and Lambda is only ever multiplied by K columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, eigsh
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.em.estimator import PublicRandom
+
+__all__ = ["DenseMoment", "Factors", "LowRankMoment", "Moment", "fit_factors"]
+
+# Beyond so many columns the start comes from a few leading eigenvectors alone.
+_WIDE = 256
+_STARTS_IN_FEW_COLUMNS, _FEW_COLUMNS = 4, 50
+
+
+class Moment(Protocol):
+    """A symmetric matrix that can be multiplied, and whose diagonal is known."""
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal, (d,)."""
+        ...
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with (d, k) columns."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class DenseMoment:
+    """A matrix."""
+
+    matrix: NDArray[np.float64]
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal, (d,)."""
+        return np.diagonal(self.matrix).copy()
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with (d, k) columns."""
+        return np.asarray(self.matrix @ columns)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankMoment:
+    """left @ core @ left' and a diagonal beside it, for many columns."""
+
+    left: NDArray[np.float64]  # (d, p)
+    core: NDArray[np.float64]  # (p, p)
+    beside: NDArray[np.float64]  # (d,)
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal, (d,)."""
+        return np.asarray(((self.left @ self.core) * self.left).sum(axis=1) + self.beside)
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with (d, k) columns."""
+        return np.asarray(
+            self.left @ (self.core @ (self.left.T @ columns)) + self.beside[:, None] * columns
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Loadings (d, k) and noise variances (d,): a covariance W W' + Psi.
+
+    Rotated so that W' Psi^-1 W is diagonal and falling, with the largest loading of each factor positive.
+    """
+
+    loadings: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """W W' + Psi, dense."""
+        return np.asarray(self.loadings @ self.loadings.T + np.diag(self.noise))
+
+    def scaled(self, scale: NDArray[np.float64] | float) -> Factors:
+        """Return the factors of rows whose columns are multiplied by `scale`."""
+        factors = np.broadcast_to(np.asarray(scale, dtype=np.float64), self.noise.shape)
+        return Factors(self.loadings * factors[:, None], self.noise * factors**2)
+
+    def rotated(self) -> Factors:
+        """Return the same covariance with loadings in their canonical order, rotation and signs."""
+        inner = self.loadings.T @ (self.loadings / self.noise[:, None])
+        loadings = self.loadings @ np.linalg.eigh(inner)[1][:, ::-1]
+        largest = np.abs(loadings).argmax(axis=0)
+        signs = np.where(loadings[largest, np.arange(loadings.shape[1])] < 0, -1.0, 1.0)
+        return Factors(np.asarray(loadings * signs), self.noise)
+
+
+def fit_factors(
+    moment: Moment,
+    n_components: int,
+    random_state: PublicRandom,
+    *,
+    least_noise: float = 1e-3,
+    start: Factors | None = None,
+    max_iter: int = 2000,
+    tol: float = 1e-7,
+) -> tuple[Factors, int]:
+    """Fit factors to a second moment; return them and the steps that EM took.
+
+    Parameters
+    ----------
+    moment : Moment
+        The second moment, noisy or not. It need not be positive definite.
+    n_components : int
+        Factors.
+    random_state : PublicRandom
+        Draws further starts where there are few columns; the most likely fit is kept.
+    least_noise : float
+        Noise variances are at least this part of the diagonal.
+    start : Factors, optional
+        Where to start instead, once.
+    max_iter, tol : int, float
+        Stop after so many steps, or when ten of them gain less than `tol` per column.
+    """
+    diagonal = np.maximum(moment.diagonal, 1e-300)
+    d, k = len(diagonal), n_components
+    unit = _Correlations(moment, np.sqrt(diagonal))
+    if start is not None:
+        begin = start.scaled(1 / unit.widths)
+        starts = [begin.loadings]
+        first_noise = np.clip(begin.noise, least_noise, 1.0)
+    else:
+        starts = [_leading(unit, d, k)]
+        if d <= _FEW_COLUMNS:
+            starts += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
+        first_noise = np.full(d, 0.5)
+    best: tuple[float, Factors, int] | None = None
+    for loadings in starts:
+        fitted, steps = _em(unit, Factors(loadings, first_noise), least_noise, max_iter, tol)
+        likelihood = _log_likelihood(unit, fitted)
+        if best is None or likelihood > best[0]:
+            best = likelihood, fitted, steps
+    assert best is not None
+    return best[1].scaled(unit.widths), best[2]
+
+
+@dataclass(frozen=True, eq=False)
+class _Correlations:
+    """A moment in units of its own diagonal, so that columns of any unit converge alike."""
+
+    moment: Moment
+    widths: NDArray[np.float64]
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        inverse = 1 / self.widths[:, None]
+        return np.asarray(self.moment.times(columns * inverse) * inverse)
+
+
+def _leading(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
+    """Start from the leading eigenvectors, a little shorter than they are."""
+    if d <= max(_WIDE, 2 * k + 1):
+        values, vectors = np.linalg.eigh(unit.times(np.eye(d)))
+        values, vectors = values[-k:], vectors[:, -k:]
+    else:
+        operator = LinearOperator((d, d), matvec=lambda x: unit.times(x.reshape(-1, 1))[:, 0], dtype=float)
+        values, vectors = eigsh(operator, k=k, which="LA", v0=np.full(d, d**-0.5), tol=1e-6)
+    return np.asarray(vectors * np.sqrt(np.maximum(0.8 * values, 1e-6)))
+
+
+def _em(
+    unit: _Correlations, factors: Factors, least_noise: float, max_iter: int, tol: float
+) -> tuple[Factors, int]:
+    d, k = factors.loadings.shape
+    before, step = -np.inf, 0
+    for step in range(1, max_iter + 1):
+        over_noise = factors.loadings / factors.noise[:, None]
+        g = np.linalg.inv(np.eye(k) + factors.loadings.T @ over_noise)
+        b = over_noise @ g
+        product = unit.times(b)
+        loadings = product @ _inverse(g + b.T @ product)
+        noise = np.maximum(1.0 - (loadings * product).sum(axis=1), least_noise)
+        factors = Factors(loadings, noise)
+        if step % 10 == 0:
+            now = _log_likelihood(unit, factors)
+            if abs(now - before) < tol * d:
+                break
+            before = now
+    return factors, step
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Invert a K x K matrix that would be positive definite without noise, and is made so."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values = np.maximum(values, 1e-9 * max(float(values[-1]), 1e-9))
+    return np.asarray(vectors / values @ vectors.T)
+
+
+def _log_likelihood(unit: _Correlations, factors: Factors) -> float:
+    """Return twice the mean log-likelihood, less constants, of rows with this moment."""
+    over_noise = factors.loadings / factors.noise[:, None]
+    inner = np.eye(factors.loadings.shape[1]) + factors.loadings.T @ over_noise
+    explained = np.linalg.solve(inner, over_noise.T @ unit.times(over_noise))
+    log_det = np.log(factors.noise).sum() + np.linalg.slogdet(inner)[1]
+    return float(-log_det - (1 / factors.noise).sum() + np.trace(explained))

@@ -1,0 +1,209 @@
+"""One round of factor analysis: the second moment of rows in the frame of what is known, without its noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.sparse.linalg import eigsh
+
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
+from dpem.em.shrinkage import clear_part, noise_edge, spectrum_above_noise
+from dpem.models.factor_em import DenseMoment, LowRankMoment
+from dpem.models.gaussian_density import cholesky
+from dpem.models.gaussian_pool import kept_variance, symmetric
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.em.plan import Plan
+    from dpem.em.statistics import ReleasedStatistics
+    from dpem.models.factor_em import Moment
+
+__all__ = ["LARGEST_DENSE", "MomentRound", "Spread", "noise_of_one_row"]
+
+LARGEST_DENSE = 1024  # columns; beyond, only leading eigenvectors are taken
+_COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
+_LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
+_LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
+_LEAST_OF_COLUMN = 0.05  # of a column's variance
+_NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
+_MOST_LEADING = 64
+
+
+def noise_of_one_row(plan: Plan) -> float:
+    """Return Delta over (s^2 + tau^2): sqrt 2 where a row is replaced, for all rows of a person."""
+    one = math.sqrt(2) if plan.adjacency == "replace_one" else 1.0
+    return one * plan.unit.rows_per_person
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A mean (d,) and a covariance: a matrix (d, d), or its diagonal (d,) where that is all that is known."""
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @cached_property
+    def eigenvalues(self) -> NDArray[np.float64]:
+        """Of the covariance."""
+        if self.covariance.ndim == 1:
+            return self.covariance
+        return np.asarray(np.linalg.eigvalsh(self.covariance))
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """The diagonal."""
+        return self.covariance if self.covariance.ndim == 1 else np.diagonal(self.covariance)
+
+    def times(self, factor: float) -> Spread:
+        """Return the same shape with the covariance multiplied."""
+        return Spread(self.mean, np.asarray(self.covariance * factor))
+
+    def factor(self, ridge: float) -> NDArray[np.float64]:
+        """Return a lower factor of the covariance with `ridge` added to its diagonal."""
+        if self.covariance.ndim == 1:
+            return np.diag(np.sqrt(np.maximum(self.covariance, _NARROWEST) + ridge))
+        values = self.eigenvalues
+        safe = self.covariance
+        if values[0] < _NARROWEST or values[-1] > _WIDEST:
+            values, vectors = np.linalg.eigh(self.covariance)
+            safe = symmetric(vectors * np.clip(values, _NARROWEST, _WIDEST) @ vectors.T)
+        return cholesky(safe + ridge * np.eye(len(safe)))
+
+    def components(self, ridge: float) -> GaussianComponents:
+        """Return the frame, on grids."""
+        return GaussianComponents.from_parameters(np.ones(1), self.mean[None], self.factor(ridge)[None])
+
+
+@dataclass(frozen=True, eq=False)
+class MomentRound:
+    """A release of mean and second moment in the frame of (covariance + ridge).
+
+    The ridge is zero unless noise would cover everything: then directions that are too narrow to be seen are
+    not made as wide as the others, and rows are shorter.
+
+    Attributes
+    ----------
+    before : Spread
+        What is known, sized.
+    n_rows : float
+        Their number.
+    ridge : float
+        Added to all variances.
+    statistic : FrameMoments
+        What is released.
+    """
+
+    before: Spread
+    n_rows: float
+    ridge: float
+    statistic: FrameMoments
+
+    @classmethod
+    def build(cls, plan: Plan, stage: str, before: Spread, n_rows: float, widening: float) -> MomentRound:
+        """Choose ridge and clipping radius from the planned noise and what is known."""
+        values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
+        d = len(values)
+        per_square = noise_of_one_row(plan) * plan.stage(stage).noise_multiplier / n_rows
+
+        def squared_clip(ridge: float) -> float:
+            part = values / (values + ridge)
+            return float(part.sum() + widening * math.sqrt(2 * (part @ part)))
+
+        def excess(ridge: float) -> float:
+            return noise_edge(per_square * squared_clip(ridge) * (1 + _COUNT_SCALE**2), d) - _LARGEST_EDGE
+
+        ridge, largest = 0.0, 10 * float(values.max())
+        if excess(0.0) > 0:
+            ridge = largest if excess(largest) > 0 else float(brentq(excess, 0.0, largest))
+        tau = math.sqrt(squared_clip(ridge))
+        statistic = FrameMoments(before.components(ridge), 1, "full", tau, _COUNT_SCALE * tau)
+        return cls(before, n_rows, ridge, statistic)
+
+    @cached_property
+    def _kept(self) -> float:
+        """What clipping leaves of a Gaussian row's squares: by a chi-square with as many effective columns."""
+        values = np.clip(self.before.eigenvalues, _NARROWEST, _WIDEST)
+        part = values / (values + self.ridge)
+        effective = float(part.sum() ** 2 / (part @ part))
+        return kept_variance(effective, self.statistic.clip * math.sqrt(effective / part.sum()))
+
+    def _noise(self, released: ReleasedStatistics) -> float:
+        framed_noise = self.statistic.read(released).noise
+        return framed_noise / self.n_rows / self._kept
+
+    def edge(self, released: ReleasedStatistics) -> float:
+        """Return the largest eigenvalue of the noise, in the frame."""
+        return noise_edge(self._noise(released), len(self.before.mean))
+
+    def moment(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], Moment]:
+        """Return the mean, and the second moment about it as far as it stands above the noise."""
+        framed = self.statistic.read(released)
+        d, s = len(self.before.mean), self.statistic.count_scale
+        moments = framed.moments[0] / self.n_rows
+        noise = framed.noise / self.n_rows / self._kept
+        shift = moments[0, 1:] / s
+        shift *= clear_part(shift, framed.noise / self.n_rows / math.sqrt(2) / s)
+        second = symmetric(moments[1:, 1:]) / self._kept - np.outer(shift, shift)
+        diagonal_frame = self.before.covariance.ndim == 1
+        factor = self.before.factor(self.ridge)
+        widths = np.diagonal(factor)
+        mean = self.before.mean + (widths * shift if diagonal_frame else factor @ shift)
+        if d > LARGEST_DENSE:
+            return mean, self._leading(second, noise, widths)
+        if diagonal_frame:
+            base = np.diag(self.before.variances / widths**2)
+        else:
+            inverse = np.linalg.inv(factor)
+            base = symmetric(inverse @ self.before.covariance @ inverse.T)
+        inside = _at_least(base + spectrum_above_noise(second - base, noise), base, noise_edge(noise, d))
+        matrix = symmetric(factor @ inside @ factor.T)
+        # Columns' own variances are known far better than directions: they come from the raw diagonal.
+        raw = np.einsum("ij,jk,ik->i", factor, second, factor)
+        wanted = self._variances(raw, noise * (factor**2).sum(axis=1))
+        stretch = np.sqrt(wanted / np.diagonal(matrix))
+        return mean, DenseMoment(matrix * stretch[:, None] * stretch)
+
+    def _variances(self, raw: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
+        before = self.before.variances
+        kept = clear_part(raw - before, noise)
+        return np.maximum(before + kept * (raw - before), _LEAST_OF_COLUMN * before)
+
+    def _leading(
+        self, second: NDArray[np.float64], noise: float, widths: NDArray[np.float64]
+    ) -> LowRankMoment:
+        """Keep the eigenvectors that stand above the noise's edge e, with sqrt(w^2 - e^2), beside the diagonal.
+
+        That is the best multiple of each where few directions stand out of many.
+        """
+        d = len(widths)
+        diagonal = self.before.variances / widths**2
+        raw = np.diagonal(second) * widths**2
+        wanted = self._variances(raw, noise * widths**2)
+        columns = np.arange(d)
+        second[columns, columns] -= diagonal
+        values, vectors = eigsh(second, k=_MOST_LEADING, which="LA", v0=np.full(d, d**-0.5), tol=1e-4)
+        edge = noise_edge(noise, d)
+        above = values > edge * (1 + d ** (-2 / 3))
+        strengths = np.sqrt(np.maximum(values[above] ** 2 - edge**2, 0.0))
+        left = widths[:, None] * vectors[:, above]
+        explained = (left**2 * strengths).sum(axis=1)
+        beside = np.maximum(wanted - explained, _LEAST_OF_COLUMN * wanted)
+        return LowRankMoment(left, np.diag(strengths), beside)
+
+
+def _at_least(
+    matrix: NDArray[np.float64], base: NDArray[np.float64], edge: float
+) -> NDArray[np.float64]:
+    """Raise a matrix so that no direction loses more than noise allows to tell, relative to the base."""
+    least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * edge))
+    values, vectors = np.linalg.eigh(base)
+    root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    inverse = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    values, vectors = np.linalg.eigh(symmetric(inverse @ matrix @ inverse))
+    return symmetric(root @ (vectors * np.maximum(values, least) @ vectors.T) @ root)
