@@ -9,7 +9,7 @@ order, so that no row can change another's bits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -23,11 +23,19 @@ if TYPE_CHECKING:
 
     from dpem.data.schema import Schema
 
-__all__ = ["GRID", "Domain", "norm_squared"]
+__all__ = ["GRID", "Domain", "RowGrid", "norm_squared"]
 
 GRID_BITS = 24
 GRID = 2.0**GRID_BITS
 _SMALLEST_RADIUS = 1e-100  # beyond, squares leave the floats
+
+
+class RowGrid(Protocol):
+    """What turns rows into integers of norm at most 2^24, one row at a time."""
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn a block of shape (columns, rows) into integers (as floats)."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)

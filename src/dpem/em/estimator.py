@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
-from dpem.data import Domain, RowSource, Schema
+from dpem.data import Domain, RowGrid, RowSource, Schema
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import ReleaseGate
@@ -145,7 +145,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
         return source.n_rows
 
-    def _gate(self, plan: Plan, source: RowSource, domain: Domain) -> ReleaseGate:
+    def _gate(self, plan: Plan, source: RowSource, domain: RowGrid) -> ReleaseGate:
         """Charge the whole plan and return the gate that may read the rows."""
         ledger = self.ledger
         if ledger is not None and not isinstance(ledger, Ledger):

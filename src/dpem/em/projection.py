@@ -57,8 +57,8 @@ def cosine_basis(shape: tuple[int, int], n_vectors: int, *, constant: bool = Tru
     chosen = np.argsort(frequency, kind="stable")[(not constant) :][:n]
     images = np.zeros((n, height * width))
     images[np.arange(n), chosen] = 1.0
-    images = fft.idctn(images.reshape(n, height, width), axes=(1, 2), norm="ortho")
-    return np.asarray(images.reshape(n, -1).T)
+    cosines = fft.idctn(images.reshape(n, height, width), axes=(1, 2), norm="ortho")
+    return np.asarray(cosines.reshape(n, -1).T, dtype=np.float64)
 
 
 def orthonormal_basis(basis: Any, n_columns: int) -> NDArray[np.float64]:

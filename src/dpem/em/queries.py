@@ -138,7 +138,7 @@ class SecondMoments:
         """Sum the outer products of the block's rows."""
         z = onto_unit_grid(rows - self.centre[:, None], self.radius, SQUARED_BITS)
         product = exact_product(z, z.T, bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
-        return product[np.triu_indices(len(z))].astype(np.int64)
+        return product[np.triu(np.ones(product.shape, dtype=bool))].astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowSource
+    from dpem.data import RowGrid, RowSource
     from dpem.em.plan import Plan, PlannedStage, Stage
     from dpem.engines.base import Engine
     from dpem.privacy.events import Event
@@ -62,7 +62,7 @@ class ReleaseGate:
         self,
         plan: Plan,
         source: RowSource,
-        domain: Domain,
+        domain: RowGrid,
         engine: Engine,
         *,
         ledger: Ledger | None,

@@ -26,7 +26,7 @@ def kept_part(
 
 
 def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | float) -> float:
-    """Return the part of differences that stands out clearly: two standard deviations of noise count as noise.
+    """Return the part of differences that stands out clearly: two deviations of noise still count as noise.
 
     The squared norm of p noises of size 1 is p, give or take sqrt(2 p).
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowSource
+    from dpem.data import RowGrid, RowSource
 
 __all__ = ["BlockSum", "Engine"]
 
@@ -34,6 +34,6 @@ class BlockSum(Protocol):
 class Engine(Protocol):
     """Sums a statistic over all rows of a source, exactly."""
 
-    def sum(self, statistic: BlockSum, source: RowSource, domain: Domain) -> NDArray[np.int64]:
+    def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
         """Return the exact integer sum; the same bits from every engine, block size and thread count."""
         ...

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowSource
+    from dpem.data import RowGrid, RowSource
     from dpem.engines.base import BlockSum
 
 __all__ = ["LocalEngine"]
@@ -44,10 +44,10 @@ class LocalEngine:
             n_jobs = os.cpu_count() or 1
         self.n_jobs = _validate.integer(n_jobs, "n_jobs", remedy="Or -1 for all cores.")
         self.block_rows = block_rows
-        self._kept_of: tuple[RowSource, Domain] | None = None
+        self._kept_of: tuple[RowSource, RowGrid] | None = None
         self._kept: dict[int, NDArray[np.float32]] = {}
 
-    def sum(self, statistic: BlockSum, source: RowSource, domain: Domain) -> NDArray[np.int64]:
+    def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
         """Return the exact integer sum over all rows."""
         if self._kept_of is None or self._kept_of[0] is not source or self._kept_of[1] is not domain:
             self._kept_of, self._kept = (source, domain), {}
@@ -72,7 +72,7 @@ class LocalEngine:
                     result.merge(total.result())
         return result.value(statistic.coarse_bits)
 
-    def _rows(self, start: int, source: RowSource, domain: Domain) -> NDArray[np.float64]:
+    def _rows(self, start: int, source: RowSource, domain: RowGrid) -> NDArray[np.float64]:
         """Return a block of grid rows; single precision holds their integers of up to 2^24 exactly."""
         kept = self._kept.get(start)
         if kept is not None:

@@ -203,9 +203,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         self._state(gate, source, domain)
         return self
 
-    def _fit_plain(
-        self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress
-    ) -> Self:
+    def _fit_plain(self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress) -> Self:
         rows = source.block(0, source.n_rows).T
         mean = rows.mean(axis=0)
         centred = (rows - mean) / np.sqrt(len(rows))
@@ -368,9 +366,9 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> N
         return
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
     warnings.warn(
-        f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for about "
-        f"{allowed} factors that share half of the variance. The rest may be noise. Use epsilon of about "
-        f"{needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
+        f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for "
+        f"about {allowed} factors that share half of the variance. The rest may be noise. Use epsilon "
+        f"of about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
         WeakSignalWarning,
         stacklevel=3,
     )

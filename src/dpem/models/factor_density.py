@@ -9,13 +9,13 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
-from dpem.models.factor_em import Factors
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Domain
     from dpem.em.estimator import PrivacyStatement, PublicRandom
+    from dpem.models.factor_em import Factors
 
 __all__ = ["FactorDensityMixin"]
 

@@ -1,6 +1,6 @@
 """EM for factor analysis on a second moment alone: whatever noise the moment holds, EM on it is free.
 
-With loadings W and noise variances Psi, G = (I + W' Psi^-1 W)^-1, B = Psi^-1 W G and L = Lambda B, one step is
+With loadings W, noise variances Psi, G = (I + W' Psi^-1 W)^-1, B = Psi^-1 W G and L = Lambda B, one step is
 
     W = L (G + B' L)^-1,    Psi = diag(Lambda) - rowsum(W * L).
 
@@ -71,9 +71,7 @@ class LowRankMoment:
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with (d, k) columns."""
-        return np.asarray(
-            self.left @ (self.core @ (self.left.T @ columns)) + self.beside[:, None] * columns
-        )
+        return np.asarray(self.left @ (self.core @ (self.left.T @ columns)) + self.beside[:, None] * columns)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +142,9 @@ def fit_factors(
         if d <= _FEW_COLUMNS:
             starts += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
         first_noise = np.full(d, 0.5)
-    best: tuple[float, Factors, int] | None = None
-    for loadings in starts:
-        fitted, steps = _em(unit, Factors(loadings, first_noise), least_noise, max_iter, tol)
-        likelihood = _log_likelihood(unit, fitted)
-        if best is None or likelihood > best[0]:
-            best = likelihood, fitted, steps
-    assert best is not None
-    return best[1].scaled(unit.widths), best[2]
+    fits = [_em(unit, Factors(loadings, first_noise), least_noise, max_iter, tol) for loadings in starts]
+    factors, steps = max(fits, key=lambda fit: _log_likelihood(unit, fit[0]))
+    return factors.scaled(unit.widths), steps
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Private factor analysis: where rows lie, how wide columns are, then moments in ever better frames.
 
-Every stage is one Gaussian mechanism on integers; docs/factor-analysis.md tells what each buys. All values are
-in units of the public ball.
+Every stage is one Gaussian mechanism on integers; docs/factor-analysis.md tells what each buys. All
+values are in units of the public ball.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class FactorShape:
 
     @classmethod
     def allowed(cls, n_columns: int, n_rows: float, plan: Plan) -> FactorShape:
-        """Choose by nu = Delta d sqrt(2 d) / (n mu): where noise covers the structure, one release is best."""
+        """Choose by nu = Delta d sqrt(2 d) / (n mu): where noise covers all, one release is best."""
         mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
         one_row = noise_of_one_row(plan) * n_columns
         level = noise_edge(one_row / (n_rows * mu), n_columns)
@@ -140,7 +140,7 @@ class FactorShape:
 
     @property
     def factors(self) -> float:
-        """How many factors of equal strength, half of all variance together, noise leaves visible, per column.
+        """Factors, per column, that noise leaves visible: of equal strength, half of all variance together.
 
         Each of K has the excess variance d / (2 K) in standardised columns; it must exceed nu.
         """
@@ -191,8 +191,10 @@ def fit_moment(
     for j in range(1, shape.rounds + 1):
         progress.step(f"moment {j} of {shape.rounds}")
         with one_thread():  # eigenvalues and inverses change bits with the number of threads
-            spread = spread.times(_size(gate, f"size {j}", spread, n, shape))
-            step = MomentRound.build(gate.plan, f"moment {j}", spread, n, shape.widening)
+            spread = spread.times(_size(gate, f"size {j}", spread, n))
+            step = MomentRound.build(
+                gate.plan, f"moment {j}", spread, n, shape.widening, request.n_components
+            )
             released = gate.release(f"moment {j}", step.statistic)
             mean, moment = step.moment(released)
             least_noise = min(0.4, max(0.003, _PASSED_ON * step.edge(released)))
@@ -202,7 +204,7 @@ def fit_moment(
             elif isinstance(moment, DenseMoment):
                 spread = Spread(mean, moment.matrix)
     with one_thread():
-        size = _size(gate, "size", spread, n, shape) if shape.rounds > 1 else 1.0
+        size = _size(gate, "size", spread, n) if shape.rounds > 1 else 1.0
     return FittedMoment(mean, moment, factors, size, least_noise, step, released)
 
 
@@ -256,7 +258,7 @@ def _relative_variances(
     return result
 
 
-def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float, shape: FactorShape) -> float:
+def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float) -> float:
     """Buy what a covariance must be multiplied by so that rows have |z|^2 = d on average.
 
     Rows count up to a cap: three times the average, more where there is room for it, since tails matter.

@@ -1,4 +1,4 @@
-"""One round of factor analysis: the second moment of rows in the frame of what is known, without its noise."""
+"""One round of factor analysis: the second moment of rows in the frame of what is known, and its noise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is w
 _LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
 _LEAST_OF_COLUMN = 0.05  # of a column's variance
 _NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
-_MOST_LEADING = 64
+_FURTHER_LEADING = 2  # eigenvectors beyond the factors asked for
 
 
 def noise_of_one_row(plan: Plan) -> float:
@@ -97,15 +97,20 @@ class MomentRound:
         Added to all variances.
     statistic : FrameMoments
         What is released.
+    n_components : int
+        Factors that are looked for.
     """
 
     before: Spread
     n_rows: float
     ridge: float
     statistic: FrameMoments
+    n_components: int
 
     @classmethod
-    def build(cls, plan: Plan, stage: str, before: Spread, n_rows: float, widening: float) -> MomentRound:
+    def build(
+        cls, plan: Plan, stage: str, before: Spread, n_rows: float, widening: float, n_components: int
+    ) -> MomentRound:
         """Choose ridge and clipping radius from the planned noise and what is known."""
         values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
         d = len(values)
@@ -123,11 +128,11 @@ class MomentRound:
             ridge = largest if excess(largest) > 0 else float(brentq(excess, 0.0, largest))
         tau = math.sqrt(squared_clip(ridge))
         statistic = FrameMoments(before.components(ridge), 1, "full", tau, _COUNT_SCALE * tau)
-        return cls(before, n_rows, ridge, statistic)
+        return cls(before, n_rows, ridge, statistic, n_components)
 
     @cached_property
     def _kept(self) -> float:
-        """What clipping leaves of a Gaussian row's squares: by a chi-square with as many effective columns."""
+        """What clipping leaves of a Gaussian row's squares: a chi-square with as many effective columns."""
         values = np.clip(self.before.eigenvalues, _NARROWEST, _WIDEST)
         part = values / (values + self.ridge)
         effective = float(part.sum() ** 2 / (part @ part))
@@ -177,7 +182,7 @@ class MomentRound:
     def _leading(
         self, second: NDArray[np.float64], noise: float, widths: NDArray[np.float64]
     ) -> LowRankMoment:
-        """Keep the eigenvectors that stand above the noise's edge e, with sqrt(w^2 - e^2), beside the diagonal.
+        """Keep eigenvectors that stand above the noise's edge e, with sqrt(w^2 - e^2), beside the diagonal.
 
         That is the best multiple of each where few directions stand out of many.
         """
@@ -187,7 +192,9 @@ class MomentRound:
         wanted = self._variances(raw, noise * widths**2)
         columns = np.arange(d)
         second[columns, columns] -= diagonal
-        values, vectors = eigsh(second, k=_MOST_LEADING, which="LA", v0=np.full(d, d**-0.5), tol=1e-4)
+        k = min(d - 1, self.n_components + _FURTHER_LEADING)
+        start = np.full(d, d**-0.5)
+        values, vectors = eigsh(second, k=k, ncv=min(d, 8 * k), which="LA", v0=start, tol=1e-3)
         edge = noise_edge(noise, d)
         above = values > edge * (1 + d ** (-2 / 3))
         strengths = np.sqrt(np.maximum(values[above] ** 2 - edge**2, 0.0))
@@ -197,9 +204,7 @@ class MomentRound:
         return LowRankMoment(left, np.diag(strengths), beside)
 
 
-def _at_least(
-    matrix: NDArray[np.float64], base: NDArray[np.float64], edge: float
-) -> NDArray[np.float64]:
+def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], edge: float) -> NDArray[np.float64]:
     """Raise a matrix so that no direction loses more than noise allows to tell, relative to the base."""
     least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * edge))
     values, vectors = np.linalg.eigh(base)

@@ -4,7 +4,8 @@ They follow the paper's text where the text is private, and make the smallest ch
 (docs/paper.md). Use them as baselines.
 """
 
+from dpem.paper.factor_analysis import FactorAnalysis
 from dpem.paper.gaussian_mixture import GaussianMixture
 from dpem.paper.kmeans import DPLloyd, KMeans
 
-__all__ = ["DPLloyd", "GaussianMixture", "KMeans"]
+__all__ = ["DPLloyd", "FactorAnalysis", "GaussianMixture", "KMeans"]
