@@ -6,9 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpem.data.domain import GRID, onto_grid
+from dpem.em.frame_sizes import FrameSizes
+from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.queries import (
     CELL_BITS,
     CellHistogram,
+    ColumnSquares,
     DistanceHistogram,
     IntervalSum,
     RelativeSums,
@@ -26,6 +29,8 @@ def queries(d, seed):
     centres = onto_grid(rng.normal(size=(4, d)) * GRID * rng.choice([0.05, 0.5, 2.0]))
     radius = float(GRID * rng.choice([1e-5, 0.01, 0.3, 1.0, 2.0]))
     axes = np.linalg.qr(rng.normal(size=(d, d)))[0][: min(d, 3)]
+    factor = (np.tril(rng.normal(size=(d, d)), -1) + np.eye(d)) * radius / GRID
+    frame = GaussianComponents.from_parameters(np.ones(1), centres[:1] / GRID, factor[None])
     return {
         "sums": Sums(d, counted=False),
         "counted sums": Sums(d, counted=True),
@@ -43,6 +48,8 @@ def queries(d, seed):
         "counted interval": IntervalSum(counted=True),
         "squared distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=False),
         "counted distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=True),
+        "column squares": ColumnSquares(centres[0], radius * rng.uniform(0.1, 3.0, d), float(d)),
+        "frame sizes": FrameSizes(frame, 3.0 * d),
         "light counts": RelativeSums(centres, radius, float(d**-0.25)),
     }
 

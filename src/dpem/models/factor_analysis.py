@@ -229,7 +229,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         """Return mean and factors in the columns' units."""
         factors = fitted.factors
         mean, moment = _of_columns(fitted.mean, fitted.moment, projected)
-        self.n_iter_ = 0
+        self.n_iter_ = fitted.n_iter
         if factors is None:
             factors, self.n_iter_ = fit_factors(
                 moment, self.n_components, random_state, least_noise=fitted.least_noise, tol=1e-6
@@ -345,7 +345,7 @@ def factors_allowed(
     Examples
     --------
     >>> factors_allowed(50_000, 100, epsilon=1.0)
-    49
+    99
     >>> factors_allowed(400, 4096, epsilon=0.3)  # the paper's Olivetti figure
     0
     """

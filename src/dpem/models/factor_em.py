@@ -42,14 +42,27 @@ class Moment(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DenseMoment:
-    """A matrix."""
+    """A matrix, and its diagonal where that is known better than from the matrix."""
 
     matrix: NDArray[np.float64]
+    variances: NDArray[np.float64] | None = None
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
         """The diagonal, (d,)."""
-        return np.diagonal(self.matrix).copy()
+        return np.diagonal(self.matrix).copy() if self.variances is None else self.variances
+
+    @classmethod
+    def positive_part(cls, matrix: NDArray[np.float64]) -> DenseMoment:
+        """Drop the negative eigenvalues that noise made, but keep the raw diagonal, which they would inflate.
+
+        Entries of the diagonal are at least a thousandth of their mean size.
+        """
+        raw = np.diagonal(matrix).copy()
+        values, vectors = np.linalg.eigh(matrix)
+        positive = values > 0
+        vectors = vectors[:, positive] * np.sqrt(values[positive])
+        return cls(vectors @ vectors.T, np.maximum(raw, 1e-3 * max(np.abs(raw).mean(), 1e-300)))
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with (d, k) columns."""
@@ -106,7 +119,7 @@ class Factors:
 def fit_factors(
     moment: Moment,
     n_components: int,
-    random_state: PublicRandom,
+    random_state: PublicRandom | None,
     *,
     least_noise: float = 1e-3,
     start: Factors | None = None,
@@ -118,10 +131,10 @@ def fit_factors(
     Parameters
     ----------
     moment : Moment
-        The second moment, noisy or not. It need not be positive definite.
+        The second moment, noisy or not, without negative eigenvalues.
     n_components : int
         Factors.
-    random_state : PublicRandom
+    random_state : PublicRandom, optional
         Draws further starts where there are few columns; the most likely fit is kept.
     least_noise : float
         Noise variances are at least this part of the diagonal.
@@ -139,7 +152,7 @@ def fit_factors(
         first_noise = np.clip(begin.noise, least_noise, 1.0)
     else:
         starts = [_leading(unit, d, k)]
-        if d <= _FEW_COLUMNS:
+        if random_state is not None and d <= _FEW_COLUMNS:
             starts += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
         first_noise = np.full(d, 0.5)
     fits = [_em(unit, Factors(loadings, first_noise), least_noise, max_iter, tol) for loadings in starts]

@@ -42,6 +42,7 @@ _MOMENTS = {4: (0.07, 0.10, 0.18, 0.45), 2: (0.30, 0.50), 1: (0.80,)}
 _SIZE = {4: 0.015, 2: 0.03, 1: 0.04}
 _RESERVED = "rest"
 _HELD = 0.9  # part of the rows that the first two radii are to hold
+_STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM
 _LEAST_SIZE = 0.05  # a size below is noise
 _PASSED_ON = 0.03  # of the edge of the noise: what noise variances are at least, relative to their columns
 
@@ -158,7 +159,8 @@ class FittedMoment:
 
     mean: NDArray[np.float64]
     moment: Moment
-    factors: Factors | None  # where they were fitted on the way
+    factors: Factors | None  # where they were fitted on the way, with the EM steps that took
+    n_iter: int
     size: float  # what the moment is still to be multiplied by
     least_noise: float  # of a factor model's noise variances, relative to its columns
     last: MomentRound
@@ -187,7 +189,7 @@ def fit_moment(
     progress.step("scale")
     with one_thread():
         spread = _first_spread(gate, request, frame)
-    factors = None
+    factors, n_iter = None, 0
     for j in range(1, shape.rounds + 1):
         progress.step(f"moment {j} of {shape.rounds}")
         with one_thread():  # eigenvalues and inverses change bits with the number of threads
@@ -199,13 +201,20 @@ def fit_moment(
             mean, moment = step.moment(released)
             least_noise = min(0.4, max(0.003, _PASSED_ON * step.edge(released)))
             if request.basis_shape is None and isinstance(moment, DenseMoment):
-                factors, _ = fit_factors(moment, request.n_components, random_state, least_noise=least_noise)
+                last = j == shape.rounds
+                factors, n_iter = fit_factors(
+                    moment,
+                    request.n_components,
+                    random_state if last else None,
+                    least_noise=least_noise,
+                    max_iter=_MOST_STEPS if last else _STEPS_ON_THE_WAY,
+                )
                 spread = Spread(mean, factors.covariance)
             elif isinstance(moment, DenseMoment):
                 spread = Spread(mean, moment.matrix)
     with one_thread():
         size = _size(gate, "size", spread, n) if shape.rounds > 1 else 1.0
-    return FittedMoment(mean, moment, factors, size, least_noise, step, released)
+    return FittedMoment(mean, moment, factors, n_iter, size, least_noise, step, released)
 
 
 def _first_spread(gate: ReleaseGate, request: FactorRequest, frame: Frame) -> Spread:

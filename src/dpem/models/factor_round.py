@@ -11,6 +11,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.sparse.linalg import eigsh
 
+from dpem.data.domain import GRID, onto_grid
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.em.shrinkage import clear_part, noise_edge, spectrum_above_noise
 from dpem.models.factor_em import DenseMoment, LowRankMoment
@@ -159,6 +160,7 @@ class MomentRound:
         factor = self.before.factor(self.ridge)
         widths = np.diagonal(factor)
         mean = self.before.mean + (widths * shift if diagonal_frame else factor @ shift)
+        mean = onto_grid(mean[None] * GRID)[0] / GRID  # within the ball
         if d > LARGEST_DENSE:
             return mean, self._leading(second, noise, widths)
         if diagonal_frame:

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FactorAnalysis"]
 
-_LEAST_VARIANCE = 1e-3  # of the mean of the diagonal's entries: noise can make one negative
-
 
 @dataclass(frozen=True, eq=False)
 class _Moment(SecondMoments):
@@ -135,10 +133,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             moment = np.zeros((d, d))
             moment[np.triu(np.ones((d, d), dtype=bool))] = upper
             moment += np.triu(moment, 1).T
-            diagonal = np.diagonal(moment).copy()
-            np.fill_diagonal(moment, np.maximum(diagonal, _LEAST_VARIANCE * np.abs(diagonal).mean()))
             progress.step("factors")
-            factors, self.n_iter_ = fit_factors(DenseMoment(moment), k, random_state, max_iter=max_iter)
+            repaired = DenseMoment.positive_part(moment)
+            factors, self.n_iter_ = fit_factors(repaired, k, random_state, max_iter=max_iter)
         self._keep(domain.centre.copy(), factors.scaled(domain.scale))
         self._state(gate, source, domain)
         return self

@@ -1,0 +1,91 @@
+"""The paper's factor analysis: its noise, its sensitivity, its refusals."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpem
+from dpem import paper
+from dpem.errors import InvalidArgumentError, UnreachableBudgetError
+from dpem.testing import record, replay
+
+
+def rows(n=3000, d=5, seed=0):
+    rng = np.random.default_rng(seed)
+    return 0.1 * (rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.5 * rng.normal(size=(n, d)))
+
+
+def test_the_noise_is_that_of_the_text():
+    """It is sqrt(2 ln(1.25/delta)) 2 / epsilon on every entry of the upper triangle of sum x x'."""
+    X = rows()
+    with record() as transcript:
+        model = paper.FactorAnalysis(2, epsilon=0.5, delta=1e-4, data_norm=1.0).fit(X)
+    (release,) = transcript.releases
+    assert release.sensitivity == 2 * 4.0**13
+    assert release.event.noise_multiplier == pytest.approx(math.sqrt(2 * math.log(1.25e4)) / 0.5)
+    assert release.noise_shape is None
+    exact = X.T @ X
+    np.testing.assert_allclose(release.raw / 4.0**13, exact[np.triu_indices(5)], atol=0.05)
+    np.testing.assert_array_equal(model.mean_, np.zeros(5))
+    assert model.plan_.accountant == "linear"
+
+
+def test_close_where_there_are_many_rows():
+    X = rows(n=400_000)
+    model = paper.FactorAnalysis(2, epsilon=0.9, delta=1e-6, data_norm=1.5, random_state=0).fit(X)
+    np.testing.assert_allclose(model.get_covariance(), X.T @ X / len(X), atol=1e-3)
+
+
+def test_the_moment_is_not_centred():
+    """A mean far from zero goes into the first factor, as the text has it."""
+    X = rows(n=100_000) + 0.4
+    model = paper.FactorAnalysis(1, epsilon=0.9, delta=1e-6, data_norm=2.0, random_state=0).fit(X)
+    np.testing.assert_allclose(model.components_[0], 0.4, atol=0.15)
+
+
+def test_the_classical_sigma_is_refused_where_it_misses(tmp_path):
+    """At epsilon 30 the classical sigma misses its delta: refused before anything is charged."""
+    ledger = dpem.Ledger.create(tmp_path / "l", name="x", cap_epsilon=50.0, cap_delta=1e-3)
+    paper.FactorAnalysis(2, epsilon=0.99, delta=1e-4, data_norm=1.0).fit(rows())
+    with pytest.raises(UnreachableBudgetError, match="classical"):
+        paper.FactorAnalysis(2, epsilon=30.0, delta=1e-4, data_norm=1.0, ledger=ledger).fit(rows())
+    assert ledger.history() == []
+
+
+@pytest.mark.parametrize("canary", [[1, 0, 0, 0, 0], [-9, 9, 9, 9, 9], [np.nan] * 5, [0.5, -0.5, 0.5, 0, 0]])
+def test_one_row_moves_the_moment_within_its_sensitivity(canary):
+    X = rows(n=300)
+    neighbour = np.concatenate([[canary], X[1:]])
+    with record() as first:
+        model = paper.FactorAnalysis(2, epsilon=0.5, data_norm=1.0, random_state=0).fit(X)
+    with replay(first) as second:
+        again = paper.FactorAnalysis(2, epsilon=0.5, data_norm=1.0, random_state=0).fit(neighbour)
+    np.testing.assert_array_equal(model.components_, again.components_)
+    assert first.releases[0].distance(second.releases[0]) <= 1 / math.sqrt(2) + 1e-9
+
+
+def test_noise_far_above_the_signal():
+    """Negative variances on the diagonal, an indefinite moment: still a proper density."""
+    model = paper.FactorAnalysis(3, epsilon=0.1, data_norm=1.0, random_state=0).fit(rows(n=50, d=30))
+    assert (model.noise_variance_ > 0).all()
+    assert np.isfinite(model.score(rows(n=50, d=30)))
+    assert np.isfinite(model.sample(10)).all()
+
+
+def test_save_load_and_frames(tmp_path):
+    frame = pd.DataFrame(rows(), columns=list("abcde"))
+    model = paper.FactorAnalysis(2, epsilon=0.9, bounds=(-1, 1), random_state=0).fit(frame)
+    model.save(tmp_path / "m")
+    again = dpem.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.components_, model.components_)
+    assert again.score(frame) == model.score(frame)
+    assert list(again.feature_names_in_) == list("abcde")
+
+
+@pytest.mark.parametrize("arguments", [{"n_components": 6}, {"epsilon": math.inf}, {"max_iter": 0}])
+def test_bad_arguments(arguments):
+    good = {"n_components": 2, "epsilon": 0.9, "data_norm": 1.0}
+    with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
+        paper.FactorAnalysis(**(good | arguments)).fit(rows())
