@@ -21,7 +21,7 @@ from dpem import FactorAnalysis, Ledger, Schema, cosine_basis, factors_allowed
 from dpem.em.persistence import ModelFileError
 from dpem.engines import LocalEngine
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, WeakSignalWarning
-from dpem.models import factor_fit, factor_round
+from dpem.models import factor_em, factor_fit, factor_round
 from dpem.testing import Recording, insecure_noise, record, replay
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -109,6 +109,8 @@ def test_few_rows_never_raise(n, d, adjacency):
         assert (model.noise_variance_ > 0).all()
         assert np.isfinite(model.score_samples(factor_rows(n=50, d=d))).all()
         assert np.linalg.norm(model.mean_) <= 1
+        assert np.trace(model.get_covariance()) <= 1.5  # rows have norm 1 at most
+        assert model.standard_errors_["mean"].max() <= 1
 
 
 def test_constant_columns():
@@ -208,7 +210,7 @@ def test_cosine_images():
     np.testing.assert_array_equal(cosine_basis((5, 8), 7, constant=False), basis[:, 1:8])
     turns = np.abs(np.diff(np.sign(basis.reshape(5, 8, 40) + 1e-9), axis=1)).sum(axis=(0, 1))
     assert turns[:5].max() < turns[-5:].min()
-    for shape, n in (((5, 8), 41), ((0, 8), 1), ((5, 8), 0)):
+    for shape, n in (((5, 8), 41), ((0, 8), 1), ((5, 8), 0), (3, 2), ((2, 2, 2), 2)):
         with pytest.raises(InvalidArgumentError):
             cosine_basis(shape, n)
 
@@ -220,6 +222,7 @@ def test_more_columns_than_fit_a_dense_model(monkeypatch):
     """The same path as thousands of columns take: leading eigenvectors alone, and a proper density."""
     monkeypatch.setattr(factor_round, "LARGEST_DENSE", 20)
     monkeypatch.setattr(factor_fit, "LARGEST_DENSE", 20)
+    monkeypatch.setattr(factor_em, "LARGEST_DENSE", 20)
     X = factor_rows(n=30_000, d=30, k=2, scale=0.03)
     model = quiet_fit(X, epsilon=3.0)
     assert [stage.name for stage in model.plan_.stages][-2:] == ["size 1", "moment 1"]
@@ -360,6 +363,7 @@ def test_ledger_statement_and_plan(tmp_path, adjacency):
     [
         {"n_components": 0},
         {"n_components": 7},
+        {"n_components": 3, "basis": np.eye(6)[:, :2]},
         {"n_components": 2.5},
         {"epsilon": -1},
         {"delta": 0},
@@ -393,6 +397,48 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
     assert clean.components_.shape == dirty.components_.shape
 
 
+def test_an_interrupt_leaves_no_parameters_beside_another_fits_statement(tmp_path, monkeypatch):
+    """Interrupted anywhere, a model is the old one, whole; and the error says that the charge stays."""
+    X = factor_rows(n=500)
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=20.0, cap_delta=1e-5)
+    model = FactorAnalysis(1, epsilon=1.0, data_norm=1.0).fit(X)
+    before = dict(vars(model))
+
+    def interrupt(draws):
+        next(iter(draws))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpem.models.factor_analysis.spread_of_draws", interrupt)
+    model.set_params(epsilon=8.0, ledger=ledger)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model.fit(X)
+    assert "stays charged" in caught.value.__notes__[0]
+    for name in (
+        "mean_",
+        "components_",
+        "noise_variance_",
+        "standard_errors_",
+        "privacy_",
+        "plan_",
+        "n_iter_",
+    ):
+        assert vars(model)[name] is before[name]
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+@pytest.mark.parametrize(
+    "budget", [{"epsilon": 1e-8, "delta": 1e-9}, {"epsilon": 1e-3, "rows_per_person": 10**6}]
+)
+def test_noise_that_cannot_be_drawn_is_refused_before_the_charge(tmp_path, adjacency, budget):
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-5, adjacency=adjacency)
+    try:
+        quiet_fit(factor_rows(n=50), adjacency=adjacency, ledger=ledger, **budget)
+    except InvalidArgumentError:
+        assert ledger.history() == []
+    else:
+        assert len(ledger.history()) == 1
+
+
 # -- without privacy -------------------------------------------------------------------------------------
 
 
@@ -408,6 +454,11 @@ def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
     assert model.privacy_.epsilon == math.inf
     with pytest.raises(InvalidArgumentError, match="epsilon"):
         FactorAnalysis(2, epsilon=math.inf, data_norm=1.0, ledger="x").fit(X)
+    one = FactorAnalysis(1, epsilon=math.inf, data_norm=1.0).fit(X[:1])
+    assert np.isfinite(one.get_precision()).all()
+    X[0, 0] = np.nan
+    with pytest.raises(InvalidArgumentError, match="NaN"):
+        model.fit(X)
 
 
 # -- standard errors -------------------------------------------------------------------------------------
@@ -488,6 +539,21 @@ def test_nan_is_refused_where_nothing_private_can_leak(fitted):
             method(X)
 
 
+@pytest.mark.parametrize("d", [300, 1100])
+def test_many_columns_repeat_bit_for_bit(d):
+    """Where nothing stands above the noise, eigenvectors are ambiguous; they still are the same."""
+    X = 0.01 * np.random.default_rng(0).normal(size=(40, d))
+    same(seeded_fit(X), seeded_fit(X))
+
+
+def test_a_mean_beyond_the_ball_is_corrected():
+    """A noisy centre that was moved into the ball is where the next round starts from."""
+    model = quiet_fit(
+        np.full((2000, 2), 0.69) + 0.001 * factor_rows(n=2000, d=2), n_components=1, epsilon=5.0
+    )
+    np.testing.assert_allclose(model.mean_, 0.69, atol=0.02)
+
+
 def test_in_a_pipeline():
     X = 100 * factor_rows()
     pipeline = make_pipeline(
@@ -534,7 +600,11 @@ def test_save_and_load(tmp_path, basis, adjacency):
         np.savez(tmp_path / "forged.npz", **{key: value for key, value in arrays.items() if key != name})
         with pytest.raises(ModelFileError):
             dpem.load(tmp_path / "forged.npz")
-    for name, factor in (("noise_variance_", -1.0), ("mean_", np.nan)):
+    for name, factor in (
+        ("noise_variance_", -1.0),
+        ("mean_", np.nan),
+        *([("basis", 2.0)] if basis is not None else []),
+    ):
         np.savez(tmp_path / "forged.npz", **(arrays | {name: arrays[name] * factor}))
         with pytest.raises(ModelFileError):
             dpem.load(tmp_path / "forged.npz")

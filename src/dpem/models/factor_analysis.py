@@ -15,7 +15,7 @@ from dpem.em.loop import spread_of_draws
 from dpem.em.plan import Plan, PrivacyUnit
 from dpem.em.progress import Progress
 from dpem.em.projection import ProjectedDomain, orthonormal_basis
-from dpem.errors import WeakSignalWarning
+from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors
 from dpem.models.factor_fit import FactorRequest, FactorShape, fit_moment
@@ -35,6 +35,7 @@ __all__ = ["FactorAnalysis", "factors_allowed"]
 
 _PARTS = ("mean", "components", "noise_variance")
 # Draws for standard errors: as many as one or two times the work of the fit allows.
+_SMALLEST_PLAIN_NOISE = 1e-12  # as in scikit-learn
 _DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
 
 
@@ -61,8 +62,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         Instead of bounds: columns with their public bounds.
     basis : array-like of shape (n_features, p), optional
         Public orthonormal directions, those that are expected to vary most first, such as
-        `dpem.cosine_basis` for pictures. Rows are seen in these p coordinates, what is outside them as noise
-        that is alike for all columns. It must not come from the rows.
+        `dpem.cosine_basis` for pictures. Rows are seen in these p coordinates; what lies outside them counts
+        as noise about the domain's centre, alike for all columns. It must not come from the rows.
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
         Whether the number of rows is public or private.
     rows_per_person : int, default 1
@@ -174,8 +175,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         source, domain = self._source(X, keep_distances=self.basis is not None)
         d = source.n_columns
         basis = None if self.basis is None else orthonormal_basis(self.basis, d)
-        if k > d:
-            raise _validate.fail(f"at most as many factors as columns ({d})", "n_components", k)
+        most, what = (d, "columns") if basis is None else (basis.shape[1], "directions of the basis")
+        if k > most:
+            raise _validate.fail(f"at most as many factors as {what} ({most})", "n_components", k)
         progress = Progress("FactorAnalysis", self.verbose)
         if self._plain:
             return self._fit_plain(source, k, random_state, progress)
@@ -189,22 +191,36 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
         if n_rows is not None:
             shape = FactorShape.allowed(request.n_columns, n_rows, plan)
-            _warn_if_hidden(k, request.n_columns, shape, plan)
+            _warn_if_hidden(k, most, shape, plan)
             plan = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        else:
+            for (
+                shape
+            ) in FactorShape.all_kinds():  # whichever it will be: its noise must be one that can be drawn
+                plan.refined("rest", request.stages(shape, plan.adjacency), by_release=True)
         gate = self._gate(plan, source, domain if projected is None else projected)
         with self._charged():
             fitted = fit_moment(gate, request, n_rows, random_state, progress)
-        progress.step("factors")
-        with one_thread():
-            mean, factors = self._fit_factors(fitted, domain, projected, random_state)
-        self._keep(mean, factors)
-        draws = self._draws(fitted, domain, projected, random_state)
-        self.standard_errors_ = dict(zip(_PARTS, spread_of_draws(draws), strict=True))
+            progress.step("factors")
+            with one_thread():
+                mean, factors, n_iter = self._fit_factors(fitted, projected, random_state)
+            progress.step("standard errors")
+            errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
+        scale = domain.scale
+        self._keep(domain.from_grid(mean * GRID), factors.scaled(scale))
+        units = (scale, scale, scale**2)
+        self.standard_errors_ = {
+            name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)
+        }
+        self.n_iter_ = n_iter
         self._state(gate, source, domain)
         return self
 
     def _fit_plain(self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress) -> Self:
         rows = source.block(0, source.n_rows).T
+        if not np.isfinite(rows).all():
+            raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
         mean = rows.mean(axis=0)
         centred = (rows - mean) / np.sqrt(len(rows))
         n, d = rows.shape
@@ -213,39 +229,33 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             moment = LowRankMoment(centred.T, np.eye(n), np.zeros(d))
         progress.step("factors")
         factors, self.n_iter_ = fit_factors(moment, k, random_state, least_noise=1e-6)
-        self._keep(mean, factors)
+        self._keep(mean, Factors(factors.loadings, np.maximum(factors.noise, _SMALLEST_PLAIN_NOISE)))
         fitted = (self.mean_, self.components_, self.noise_variance_)
         self.standard_errors_ = {name: np.zeros_like(v) for name, v in zip(_PARTS, fitted, strict=True)}
         self._state_not_private(source)
         return self
 
     def _fit_factors(
-        self,
-        fitted: FittedMoment,
-        domain: Domain,
-        projected: ProjectedDomain | None,
-        random_state: PublicRandom,
-    ) -> tuple[NDArray[np.float64], Factors]:
-        """Return mean and factors in the columns' units."""
-        factors = fitted.factors
+        self, fitted: FittedMoment, projected: ProjectedDomain | None, random_state: PublicRandom
+    ) -> tuple[NDArray[np.float64], Factors, int]:
+        """Return mean, factors and EM steps, in units of the ball."""
+        factors, n_iter = fitted.factors, fitted.n_iter
         mean, moment = _of_columns(fitted.mean, fitted.moment, projected)
-        self.n_iter_ = fitted.n_iter
         if factors is None:
-            factors, self.n_iter_ = fit_factors(
+            factors, n_iter = fit_factors(
                 moment, self.n_components, random_state, least_noise=fitted.least_noise, tol=1e-6
             )
-        return domain.from_grid(mean * GRID), factors.scaled(domain.scale * np.sqrt(fitted.size))
+        return mean, factors.scaled(np.sqrt(fitted.size)).rotated(), n_iter
 
     def _draws(
         self,
         fitted: FittedMoment,
-        domain: Domain,
+        own: Factors,
         projected: ProjectedDomain | None,
         random_state: PublicRandom,
     ) -> Iterator[tuple[NDArray[np.float64], ...]]:
         """Fit again under fresh noise of the last release; turn loadings to those fitted."""
-        scale = domain.scale * np.sqrt(fitted.size)
-        own = Factors(self.components_.T, self.noise_variance_)
+        scale = float(np.sqrt(fitted.size))
         many = len(fitted.mean) > _MANY_COLUMNS
         for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
             mean, moment = _of_columns(*fitted.redraw(random_state), projected)
@@ -260,7 +270,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             )
             factors = factors.scaled(scale)
             left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))
-            yield domain.from_grid(mean * GRID), (factors.loadings @ left @ right).T, factors.noise
+            yield mean, (factors.loadings @ left @ right).T, factors.noise
 
     def _public_domain(self, n_columns: int) -> Domain:
         return self._domain(n_columns, keep_distances=self.basis is not None)
@@ -288,7 +298,10 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         if not (arrays["noise_variance_"] > 0).all():
             raise KeyError("noise_variance_")
         if basis is not None:
-            self.basis = orthonormal_basis(basis, d)
+            try:
+                self.basis = orthonormal_basis(basis, d)
+            except InvalidArgumentError as error:
+                raise KeyError("basis") from error
         self.mean_, self.components_, self.noise_variance_ = (arrays[name] for name in self._fitted_arrays)
         self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
 
@@ -361,9 +374,9 @@ def _allowed(n_columns: int, shape: FactorShape) -> int:
 
 def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> None:
     """Say from public numbers when noise leaves room for fewer factors, and what would help."""
-    allowed = _allowed(n_columns, shape)
-    if k <= allowed or n_columns == 1:
+    if k <= n_columns * shape.factors:
         return
+    allowed = _allowed(n_columns, shape)
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
     warnings.warn(
         f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for "

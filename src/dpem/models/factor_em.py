@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from dpem.em.estimator import PublicRandom
 
-__all__ = ["DenseMoment", "Factors", "LowRankMoment", "Moment", "fit_factors"]
+__all__ = ["LARGEST_DENSE", "DenseMoment", "Factors", "LowRankMoment", "Moment", "fit_factors", "leading"]
 
-# Beyond so many columns the start comes from a few leading eigenvectors alone.
-_WIDE = 256
+LARGEST_DENSE = 1024  # columns; beyond, only leading eigenvectors are taken
+_FURTHER_LEADING, _LEADING_STEPS = 10, 30
+_SMALLEST_VARIANCE = 1e-300
 _STARTS_IN_FEW_COLUMNS, _FEW_COLUMNS = 4, 50
 
 
@@ -143,7 +145,7 @@ def fit_factors(
     max_iter, tol : int, float
         Stop after so many steps, or when ten of them gain less than `tol` per column.
     """
-    diagonal = np.maximum(moment.diagonal, 1e-300)
+    diagonal = np.maximum(moment.diagonal, _SMALLEST_VARIANCE)
     d, k = len(diagonal), n_components
     unit = _Correlations(moment, np.sqrt(diagonal))
     if start is not None:
@@ -151,7 +153,7 @@ def fit_factors(
         starts = [begin.loadings]
         first_noise = np.clip(begin.noise, least_noise, 1.0)
     else:
-        starts = [_leading(unit, d, k)]
+        starts = [_start(unit, d, k)]
         if random_state is not None and d <= _FEW_COLUMNS:
             starts += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
         first_noise = np.full(d, 0.5)
@@ -172,15 +174,32 @@ class _Correlations:
         return np.asarray(self.moment.times(columns * inverse) * inverse)
 
 
-def _leading(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
+def _start(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
     """Start from the leading eigenvectors, a little shorter than they are."""
-    if d <= max(_WIDE, 2 * k + 1):
+    if d <= LARGEST_DENSE:
         values, vectors = np.linalg.eigh(unit.times(np.eye(d)))
         values, vectors = values[-k:], vectors[:, -k:]
     else:
-        operator = LinearOperator((d, d), matvec=lambda x: unit.times(x.reshape(-1, 1))[:, 0], dtype=float)
-        values, vectors = eigsh(operator, k=k, which="LA", v0=np.full(d, d**-0.5), tol=1e-6)
+        values, vectors = leading(unit.times, d, k)
     return np.asarray(vectors * np.sqrt(np.maximum(0.8 * values, 1e-6)))
+
+
+def leading(
+    times: Callable[[NDArray[np.float64]], NDArray[np.float64]], d: int, k: int, shift: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return about the k largest eigenvalues, rising, and their vectors, of a large symmetric matrix.
+
+    Subspace iteration from a fixed start: the same bits every time, which Lanczos methods that restart at
+    random do not give. `shift` must exceed what negative eigenvalues reach below zero.
+    """
+    wide = min(d, k + _FURTHER_LEADING)
+    start = np.cos(np.outer(np.arange(1, d + 1), np.sqrt(np.arange(2, wide + 2))))
+    vectors = np.linalg.qr(start)[0]
+    for _ in range(_LEADING_STEPS):
+        vectors = np.linalg.qr(times(vectors) + shift * vectors)[0]
+    inner = vectors.T @ times(vectors)
+    values, turn = np.linalg.eigh((inner + inner.T) / 2)
+    return values[-k:], np.asarray(vectors @ turn[:, -k:])
 
 
 def _em(

@@ -21,8 +21,8 @@ from dpem.em.gaussian_moments import FrameMoments
 from dpem.em.plan import Plan, Stage
 from dpem.em.queries import ColumnSquares, DistanceHistogram, RelativeSums
 from dpem.em.shrinkage import clear_part, noise_edge
-from dpem.models.factor_em import DenseMoment, fit_factors
-from dpem.models.factor_round import LARGEST_DENSE, MomentRound, Spread, noise_of_one_row
+from dpem.models.factor_em import LARGEST_DENSE, DenseMoment, fit_factors
+from dpem.models.factor_round import MomentRound, Spread, noise_of_one_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -139,6 +139,11 @@ class FactorShape:
         rounds = 4 if level < 1.5 else 2 if level < 3 else 1
         return cls(1 if n_columns > LARGEST_DENSE else rounds, level)
 
+    @classmethod
+    def all_kinds(cls) -> list[FactorShape]:
+        """Return one for every number of rounds: which it will be may follow from a released value."""
+        return [cls(rounds, 1.0) for rounds in _MOMENTS]
+
     @property
     def factors(self) -> float:
         """Factors, per column, that noise leaves visible: of equal strength, half of all variance together.
@@ -212,8 +217,11 @@ def fit_moment(
                 spread = Spread(mean, factors.covariance)
             elif isinstance(moment, DenseMoment):
                 spread = Spread(mean, moment.matrix)
-    with one_thread():
-        size = _size(gate, "size", spread, n) if shape.rounds > 1 else 1.0
+    size = 1.0
+    if shape.rounds > 1:
+        with one_thread():
+            size = _size(gate, "size", spread, n)
+        size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # no more than fits the ball
     return FittedMoment(mean, moment, factors, n_iter, size, least_noise, step, released)
 
 
@@ -238,7 +246,7 @@ def _first_spread(gate: ReleaseGate, request: FactorRequest, frame: Frame) -> Sp
     relative = _relative_variances(
         released.values * unit, float(released.noise_stddev[0]) * unit, weights, groups
     )
-    return Spread(centre / GRID, np.clip(expected * relative, 1e-12, 4.0))
+    return Spread(centre / GRID, np.maximum(expected * relative, 1e-12)).times(1.0)
 
 
 def _relative_variances(

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.sparse.linalg import eigsh
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.em.shrinkage import clear_part, noise_edge, spectrum_above_noise
-from dpem.models.factor_em import DenseMoment, LowRankMoment
+from dpem.models.factor_em import LARGEST_DENSE, DenseMoment, LowRankMoment, leading
 from dpem.models.gaussian_density import cholesky
 from dpem.models.gaussian_pool import kept_variance, symmetric
 
@@ -25,15 +24,13 @@ if TYPE_CHECKING:
     from dpem.em.statistics import ReleasedStatistics
     from dpem.models.factor_em import Moment
 
-__all__ = ["LARGEST_DENSE", "MomentRound", "Spread", "noise_of_one_row"]
+__all__ = ["MomentRound", "Spread", "noise_of_one_row"]
 
-LARGEST_DENSE = 1024  # columns; beyond, only leading eigenvectors are taken
 _COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
 _LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
 _LEAST_OF_COLUMN = 0.05  # of a column's variance
 _NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
-_FURTHER_LEADING = 2  # eigenvectors beyond the factors asked for
 
 
 def noise_of_one_row(plan: Plan) -> float:
@@ -62,8 +59,9 @@ class Spread:
         return self.covariance if self.covariance.ndim == 1 else np.diagonal(self.covariance)
 
     def times(self, factor: float) -> Spread:
-        """Return the same shape with the covariance multiplied."""
-        return Spread(self.mean, np.asarray(self.covariance * factor))
+        """Return the same shape with the covariance multiplied, as far as rows in the ball allow."""
+        largest = 1 / max(float(self.variances.sum()), 1e-300)
+        return Spread(self.mean, np.asarray(self.covariance * min(factor, largest)))
 
     def factor(self, ridge: float) -> NDArray[np.float64]:
         """Return a lower factor of the covariance with `ridge` added to its diagonal."""
@@ -159,7 +157,7 @@ class MomentRound:
         diagonal_frame = self.before.covariance.ndim == 1
         factor = self.before.factor(self.ridge)
         widths = np.diagonal(factor)
-        mean = self.before.mean + (widths * shift if diagonal_frame else factor @ shift)
+        mean = self.statistic.components.centres[0] + (widths * shift if diagonal_frame else factor @ shift)
         mean = onto_grid(mean[None] * GRID)[0] / GRID  # within the ball
         if d > LARGEST_DENSE:
             return mean, self._leading(second, noise, widths)
@@ -179,7 +177,7 @@ class MomentRound:
     def _variances(self, raw: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
         before = self.before.variances
         kept = clear_part(raw - before, noise)
-        return np.maximum(before + kept * (raw - before), _LEAST_OF_COLUMN * before)
+        return _within_ball(np.maximum(before + kept * (raw - before), _LEAST_OF_COLUMN * before))
 
     def _leading(
         self, second: NDArray[np.float64], noise: float, widths: NDArray[np.float64]
@@ -194,16 +192,19 @@ class MomentRound:
         wanted = self._variances(raw, noise * widths**2)
         columns = np.arange(d)
         second[columns, columns] -= diagonal
-        k = min(d - 1, self.n_components + _FURTHER_LEADING)
-        start = np.full(d, d**-0.5)
-        values, vectors = eigsh(second, k=k, ncv=min(d, 8 * k), which="LA", v0=start, tol=1e-3)
         edge = noise_edge(noise, d)
+        values, vectors = leading(second.__matmul__, d, self.n_components, shift=edge)
         above = values > edge * (1 + d ** (-2 / 3))
         strengths = np.sqrt(np.maximum(values[above] ** 2 - edge**2, 0.0))
         left = widths[:, None] * vectors[:, above]
         explained = (left**2 * strengths).sum(axis=1)
         beside = np.maximum(wanted - explained, _LEAST_OF_COLUMN * wanted)
         return LowRankMoment(left, np.diag(strengths), beside)
+
+
+def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows in the unit ball have no more than 1 of variance in all, whatever noise says."""
+    return np.asarray(variances / max(1.0, float(variances.sum())))
 
 
 def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], edge: float) -> NDArray[np.float64]:

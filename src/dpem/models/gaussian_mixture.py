@@ -230,9 +230,10 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         gate = self._gate(plan, source, domain)
         with self._charged():
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
+            draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
+            weights, means, covariances = spread_of_draws(draws)
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
         self._keep_fitted(fitted, domain)
-        draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
-        weights, means, covariances = spread_of_draws(draws)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
         self.n_iter_ = fitted.shape.iterations if fitted.shape.n_components > 1 else 1
         self._state(gate, source, domain)

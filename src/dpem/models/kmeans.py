@@ -180,8 +180,9 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             centres, model, before, released = fit_centres(
                 gate, source.n_columns, n_rows, k, random_state, progress
             )
+            spread = standard_errors(model, before, released, random_state)
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
         self.cluster_centers_ = domain.from_grid(centres)
-        spread = standard_errors(model, before, released, random_state)
         self.standard_errors_ = spread * (domain.radius / GRID)
         self.n_iter_ = iterations
         self._state(gate, source, domain)
