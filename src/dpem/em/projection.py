@@ -48,9 +48,11 @@ def cosine_basis(shape: tuple[int, int], n_vectors: int, *, constant: bool = Tru
     >>> bool(np.allclose(basis.T @ basis, np.eye(10)))
     True
     """
-    if not (isinstance(shape, tuple | list) and len(shape) == 2):
-        raise _validate.fail("(height, width)", "shape", shape)
-    height, width = (_validate.integer(side, "shape") for side in shape)
+    try:
+        height, width = shape
+    except (TypeError, ValueError):
+        raise _validate.fail("(height, width)", "shape", shape) from None
+    height, width = _validate.integer(height, "shape"), _validate.integer(width, "shape")
     n = _validate.integer(n_vectors, "n_vectors")
     if n > height * width - (not constant):
         raise _validate.fail(f"at most one per pixel ({height * width - (not constant)})", "n_vectors", n)
