@@ -26,7 +26,7 @@ def kept_part(
 
 
 def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | float) -> float:
-    """Return the part of differences that stands out clearly: two deviations of noise still count as noise.
+    """Return the part of differences that stands out clearly: three deviations of noise are still noise.
 
     The squared norm of p noises of size 1 is p, give or take sqrt(2 p).
 
@@ -35,11 +35,11 @@ def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | fl
     >>> clear_part(np.array([1.5, -1.0, 0.5]), 1.0)
     0.0
     >>> round(clear_part(np.array([30.0, 1.0, 0.5]), 1.0), 3)
-    0.991
+    0.989
     """
     relative = np.atleast_1d(differences / noise)
     p = relative.size
-    return float(kept_part(float((relative**2).sum()), p + 2 * np.sqrt(2.0 * p)))
+    return float(kept_part(float((relative**2).sum()), p + 3 * np.sqrt(2.0 * p)))
 
 
 def noise_edge(noise: float, n_columns: int) -> float:

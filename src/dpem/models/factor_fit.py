@@ -173,8 +173,9 @@ class FittedMoment:
 
     def redraw(self, random_state: PublicRandom) -> tuple[NDArray[np.float64], Moment]:
         """Return mean and moment under fresh noise of the last round."""
-        noise = random_state.normal(size=len(self.released.values)) * self.released.noise_stddev
-        return self.last.moment(self.released.with_more_noise(noise))
+        stddev = self.released.noise_stddev
+        noise = random_state.normal(size=len(stddev)) * stddev
+        return self.last.moment(self.released.with_more_noise(noise, math.sqrt(2) * stddev))
 
 
 def fit_moment(
