@@ -13,7 +13,7 @@ endef
 END_TOOLS := 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper figure-gowalla experiment-kmeans experiment-mixture audit ends lock clean help
+  bench-mixture-paper bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixture audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -68,6 +68,12 @@ bench-mixture-speed: $(READY)  ## one EM step and whole fits beside scikit-learn
 bench-mixture-paper: $(READY)  ## the paper's mixture for its compositions, beside its formulas in floating point
 	$(BIN)/python benchmarks/mixture_paper.py $(BENCH_ARGS)
 
+bench-fa: $(READY)  ## factor analysis beside the paper's text and non-private fits (half an hour)
+	$(BIN)/python benchmarks/factor.py $(BENCH_ARGS)
+
+bench-fa-speed: $(READY)  ## factor analysis: seconds and memory beside scikit-learn
+	$(BIN)/python benchmarks/factor_speed.py
+
 # diffprivlib cannot be imported beside a current scikit-learn: an environment of its own.
 build/diffprivlib/.ready: $(READY)
 	$(PYTHON) -m venv build/diffprivlib
@@ -76,6 +82,12 @@ build/diffprivlib/.ready: $(READY)
 
 figure-gowalla: $(READY)  ## the paper's Gowalla figure: DPLloyd twice, and ours
 	$(BIN)/python experiments/gowalla_figure.py
+
+figure-olivetti: $(READY)  ## what the paper's Olivetti figure needs: arithmetic and pictures
+	$(BIN)/python experiments/olivetti_figure.py
+
+experiment-factor: $(READY)  ## how the constants of factor analysis were chosen, on made data
+	$(BIN)/python experiments/factor_constants.py
 
 experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on made data
 	$(BIN)/python experiments/kmeans_constants.py

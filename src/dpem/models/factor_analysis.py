@@ -17,7 +17,7 @@ from dpem.em.progress import Progress
 from dpem.em.projection import ProjectedDomain, orthonormal_basis
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.factor_density import FactorDensityMixin
-from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors
+from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
 from dpem.models.factor_fit import FactorRequest, FactorShape, fit_moment
 
 if TYPE_CHECKING:
@@ -241,7 +241,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         """Return mean, factors and EM steps, in units of the ball."""
         factors, n_iter = fitted.factors, fitted.n_iter
         mean, moment = _of_columns(fitted.mean, fitted.moment, projected)
-        if factors is None:
+        if projected is not None and fitted.single and isinstance(moment, LowRankMoment):
+            factors = principal_factors(moment, self.n_components, fitted.least_noise)
+        elif factors is None:
             factors, n_iter = fit_factors(
                 moment, self.n_components, random_state, least_noise=fitted.least_noise, tol=1e-6
             )
@@ -259,15 +261,18 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         many = len(fitted.mean) > _MANY_COLUMNS
         for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
             mean, moment = _of_columns(*fitted.redraw(random_state), projected)
-            factors, _ = fit_factors(
-                moment,
-                self.n_components,
-                random_state,
-                least_noise=fitted.least_noise,
-                start=own.scaled(1 / scale),
-                max_iter=50,
-                tol=1e-5,
-            )
+            if projected is not None and fitted.single and isinstance(moment, LowRankMoment):
+                factors = principal_factors(moment, self.n_components, fitted.least_noise)
+            else:
+                factors, _ = fit_factors(
+                    moment,
+                    self.n_components,
+                    random_state,
+                    least_noise=fitted.least_noise,
+                    start=own.scaled(1 / scale),
+                    max_iter=50,
+                    tol=1e-5,
+                )
             factors = factors.scaled(scale)
             left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))
             yield mean, (factors.loadings @ left @ right).T, factors.noise

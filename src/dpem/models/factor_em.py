@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
     from dpem.em.estimator import PublicRandom
 
-__all__ = ["LARGEST_DENSE", "DenseMoment", "Factors", "LowRankMoment", "Moment", "fit_factors", "leading"]
+__all__ = [
+    "LARGEST_DENSE",
+    "DenseMoment",
+    "Factors",
+    "LowRankMoment",
+    "Moment",
+    "fit_factors",
+    "leading",
+    "principal_factors",
+]
 
 LARGEST_DENSE = 1024  # columns; beyond, only leading eigenvectors are taken
 _FURTHER_LEADING, _LEADING_STEPS = 10, 30
@@ -55,16 +64,16 @@ class DenseMoment:
         return np.diagonal(self.matrix).copy() if self.variances is None else self.variances
 
     @classmethod
-    def positive_part(cls, matrix: NDArray[np.float64]) -> DenseMoment:
-        """Drop the negative eigenvalues that noise made, but keep the raw diagonal, which they would inflate.
+    def positive_part(cls, matrix: NDArray[np.float64], least: float) -> DenseMoment:
+        """Drop the negative eigenvalues that noise made, but keep the raw diagonal, which that would inflate.
 
-        Entries of the diagonal are at least a thousandth of their mean size.
+        Entries of the diagonal are at least `least`.
         """
         raw = np.diagonal(matrix).copy()
         values, vectors = np.linalg.eigh(matrix)
         positive = values > 0
         vectors = vectors[:, positive] * np.sqrt(values[positive])
-        return cls(vectors @ vectors.T, np.maximum(raw, 1e-3 * max(np.abs(raw).mean(), 1e-300)))
+        return cls(vectors @ vectors.T, np.maximum(raw, least))
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with (d, k) columns."""
@@ -118,12 +127,28 @@ class Factors:
         return Factors(np.asarray(loadings * signs), self.noise)
 
 
+def principal_factors(moment: LowRankMoment, n_components: int, least_noise: float) -> Factors:
+    """Take the leading eigenvectors as factors, as if the noise of all columns were alike, then their noise.
+
+    For a moment whose `left` is orthonormal and whose `beside` is one number. Less likely than what EM finds
+    in a moment without noise, but not led astray by variances of single columns in one that is mostly noise.
+    """
+    values, vectors = np.linalg.eigh(moment.core)
+    k, diagonal = n_components, moment.diagonal
+    strengths = np.maximum(values[-k:] + moment.beside[0], 0.0)
+    alike = max(float(diagonal.sum() - strengths.sum()), 0.0) / max(len(diagonal) - k, 1)
+    lengths = np.sqrt(np.maximum(strengths - alike, 1e-6 * strengths))
+    loadings = moment.left @ (vectors[:, -k:] * lengths)
+    diagonal = np.maximum(diagonal, _SMALLEST_VARIANCE)
+    return Factors(loadings, np.maximum(diagonal - (loadings**2).sum(axis=1), least_noise * diagonal))
+
+
 def fit_factors(
     moment: Moment,
     n_components: int,
     random_state: PublicRandom | None,
     *,
-    least_noise: float = 1e-3,
+    least_noise: NDArray[np.float64] | float = 1e-3,
     start: Factors | None = None,
     max_iter: int = 2000,
     tol: float = 1e-7,
@@ -138,7 +163,7 @@ def fit_factors(
         Factors.
     random_state : PublicRandom, optional
         Draws further starts where there are few columns; the most likely fit is kept.
-    least_noise : float
+    least_noise : float or ndarray of shape (d,)
         Noise variances are at least this part of the diagonal.
     start : Factors, optional
         Where to start instead, once.
@@ -203,7 +228,11 @@ def leading(
 
 
 def _em(
-    unit: _Correlations, factors: Factors, least_noise: float, max_iter: int, tol: float
+    unit: _Correlations,
+    factors: Factors,
+    least_noise: NDArray[np.float64] | float,
+    max_iter: int,
+    tol: float,
 ) -> tuple[Factors, int]:
     d, k = factors.loadings.shape
     before, step = -np.inf, 0

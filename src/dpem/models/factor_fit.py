@@ -155,7 +155,7 @@ class FactorShape:
     @property
     def widening(self) -> float:
         """How far a frame reaches, in standard deviations of |z|^2: further where noise is small."""
-        return min(3.0, max(0.0, math.log2(0.4 / self.noise_level)))
+        return min(3.0, max(-1.0, math.log2(0.4 / self.noise_level)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,6 +168,7 @@ class FittedMoment:
     n_iter: int
     size: float  # what the moment is still to be multiplied by
     least_noise: float  # of a factor model's noise variances, relative to its columns
+    single: bool  # whether noise left room for one round only
     last: MomentRound
     released: ReleasedStatistics
 
@@ -223,7 +224,7 @@ def fit_moment(
         with one_thread():
             size = _size(gate, "size", spread, n)
         size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # no more than fits the ball
-    return FittedMoment(mean, moment, factors, n_iter, size, least_noise, step, released)
+    return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
 
 
 def _first_spread(gate: ReleaseGate, request: FactorRequest, frame: Frame) -> Spread:

@@ -29,6 +29,7 @@ __all__ = ["MomentRound", "Spread", "noise_of_one_row"]
 _COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
 _LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
+_LEAST_SIZE = 0.02  # of what was known before
 _LEAST_OF_COLUMN = 0.05  # of a column's variance
 _NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
 
@@ -166,16 +167,20 @@ class MomentRound:
         else:
             inverse = np.linalg.inv(factor)
             base = symmetric(inverse @ self.before.covariance @ inverse.T)
+        size = _fitting_size(second, base, noise)
+        base = size * base
         inside = _at_least(base + spectrum_above_noise(second - base, noise), base, noise_edge(noise, d))
         matrix = symmetric(factor @ inside @ factor.T)
         # Columns' own variances are known far better than directions: they come from the raw diagonal.
         raw = np.einsum("ij,jk,ik->i", factor, second, factor)
-        wanted = self._variances(raw, noise * (factor**2).sum(axis=1))
+        wanted = self._variances(raw, noise * (factor**2).sum(axis=1), size)
         stretch = np.sqrt(wanted / np.diagonal(matrix))
         return mean, DenseMoment(matrix * stretch[:, None] * stretch)
 
-    def _variances(self, raw: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
-        before = self.before.variances
+    def _variances(
+        self, raw: NDArray[np.float64], noise: NDArray[np.float64], size: float
+    ) -> NDArray[np.float64]:
+        before = size * self.before.variances
         kept = clear_part(raw - before, noise)
         return _within_ball(np.maximum(before + kept * (raw - before), _LEAST_OF_COLUMN * before))
 
@@ -188,8 +193,10 @@ class MomentRound:
         """
         d = len(widths)
         diagonal = self.before.variances / widths**2
+        size = _fitting_size(np.diagonal(second), diagonal, noise)
+        diagonal = size * diagonal
         raw = np.diagonal(second) * widths**2
-        wanted = self._variances(raw, noise * widths**2)
+        wanted = self._variances(raw, noise * widths**2, size)
         columns = np.arange(d)
         second[columns, columns] -= diagonal
         edge = noise_edge(noise, d)
@@ -200,6 +207,18 @@ class MomentRound:
         explained = (left**2 * strengths).sum(axis=1)
         beside = np.maximum(wanted - explained, _LEAST_OF_COLUMN * wanted)
         return LowRankMoment(left, np.diag(strengths), beside)
+
+
+def _fitting_size(moment: NDArray[np.float64], base: NDArray[np.float64], noise: float) -> float:
+    """Return what multiple of the base fits a noisy moment best: one number, far less noisy than directions.
+
+    It keeps the order of directions, which a moment that is mostly noise would else upset where the base is
+    too large.
+    """
+    squared = float((base**2).sum())
+    excess = float((moment * base).sum()) / squared - 1
+    kept = clear_part(np.array([excess]), noise / math.sqrt(squared))
+    return max(_LEAST_SIZE, 1 + kept * excess)
 
 
 def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:

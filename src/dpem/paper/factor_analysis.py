@@ -129,13 +129,19 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         progress = Progress(self._public_name, self.verbose)
         progress.step("moment")
         with self._charged(), one_thread():
-            upper = gate.release("moment", query).values / (query.unit * n_rows)
+            released = gate.release("moment", query)
+            upper = released.values / (query.unit * n_rows)
+            noise = float(released.noise_stddev[0]) / (query.unit * n_rows)
             moment = np.zeros((d, d))
             moment[np.triu(np.ones((d, d), dtype=bool))] = upper
             moment += np.triu(moment, 1).T
             progress.step("factors")
-            repaired = DenseMoment.positive_part(moment)
-            factors, self.n_iter_ = fit_factors(repaired, k, random_state, max_iter=max_iter)
+            # No variance is known better than the noise of one entry: the text is silent on smaller ones.
+            repaired = DenseMoment.positive_part(moment, noise)
+            least = np.maximum(noise / repaired.diagonal, 1e-3)
+            factors, self.n_iter_ = fit_factors(
+                repaired, k, random_state, least_noise=least, max_iter=max_iter
+            )
         self._keep(domain.centre.copy(), factors.scaled(domain.scale))
         self._state(gate, source, domain)
         return self
