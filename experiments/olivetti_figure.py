@@ -130,7 +130,7 @@ def main() -> None:
     figure.savefig(target, dpi=110)
     shares = ", ".join(f"{value:.4f}" for value in values[:10])
     head = (
-        f"{kind[0].upper() + kind[1:]}, N = {n}, d = {X.shape[1]}, rows without their own means, scaled to norm 1,"
+        f"{kind[0].upper() + kind[1:]}, N = {n}, d = {X.shape[1]}, rows without their means, norm 1 at most,"
         f" delta {DELTA:g}.\nVariance of the first ten components: {shares}."
     )
     slip_head = (

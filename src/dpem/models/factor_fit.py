@@ -44,6 +44,7 @@ _RESERVED = "rest"
 _HELD = 0.9  # part of the rows that the first two radii are to hold
 _STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM
 _LEAST_SIZE = 0.05  # a size below is noise
+_GOOD_SIZE = 0.1  # noise of a size that can be relied on
 _PASSED_ON = 0.03  # of the edge of the noise: what noise variances are at least, relative to their columns
 
 
@@ -200,9 +201,16 @@ def fit_moment(
     for j in range(1, shape.rounds + 1):
         progress.step(f"moment {j} of {shape.rounds}")
         with one_thread():  # eigenvalues and inverses change bits with the number of threads
-            spread = spread.times(_size(gate, f"size {j}", spread, n))
+            size, size_noise = _size(gate, f"size {j}", spread, n)
+            spread = spread.times(size)
             step = MomentRound.build(
-                gate.plan, f"moment {j}", spread, n, shape.widening, request.n_components
+                gate.plan,
+                f"moment {j}",
+                spread,
+                n,
+                widening=shape.widening,
+                n_components=request.n_components,
+                sized=size_noise < _GOOD_SIZE,
             )
             released = gate.release(f"moment {j}", step.statistic)
             mean, moment = step.moment(released)
@@ -222,7 +230,7 @@ def fit_moment(
     size = 1.0
     if shape.rounds > 1:
         with one_thread():
-            size = _size(gate, "size", spread, n)
+            size, _ = _size(gate, "size", spread, n)
         size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # no more than fits the ball
     return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
 
@@ -277,8 +285,8 @@ def _relative_variances(
     return result
 
 
-def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float) -> float:
-    """Buy what a covariance must be multiplied by so that rows have |z|^2 = d on average.
+def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float) -> tuple[float, float]:
+    """Buy what a covariance must be multiplied by so that rows have |z|^2 = d on average, and its noise.
 
     Rows count up to a cap: three times the average, more where there is room for it, since tails matter.
     """
@@ -288,4 +296,4 @@ def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float) -> float:
     statistic = FrameSizes(spread.components(0.0), cap * d)
     mean, noise = statistic.mean(gate.release(stage, statistic), n)
     excess = mean / d - 1
-    return max(_LEAST_SIZE, 1 + clear_part(np.array([excess]), noise / d) * excess)
+    return max(_LEAST_SIZE, 1 + clear_part(np.array([excess]), noise / d) * excess), noise / d

@@ -29,6 +29,8 @@ __all__ = ["MomentRound", "Spread", "noise_of_one_row"]
 _COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
 _LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
+_NO_TRUST, _FULL_TRUST = 0.5, 0.8  # sizes of a moment, relative to its frame
+_LEAST_CLIP = 0.5  # of the mean of |z|^2
 _LEAST_SIZE = 0.02  # of what was known before
 _LEAST_OF_COLUMN = 0.05  # of a column's variance
 _NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
@@ -99,6 +101,8 @@ class MomentRound:
         What is released.
     n_components : int
         Factors that are looked for.
+    sized : bool
+        Whether the size of what is known was measured well just before.
     """
 
     before: Spread
@@ -106,10 +110,19 @@ class MomentRound:
     ridge: float
     statistic: FrameMoments
     n_components: int
+    sized: bool
 
     @classmethod
     def build(
-        cls, plan: Plan, stage: str, before: Spread, n_rows: float, widening: float, n_components: int
+        cls,
+        plan: Plan,
+        stage: str,
+        before: Spread,
+        n_rows: float,
+        *,
+        widening: float,
+        n_components: int,
+        sized: bool,
     ) -> MomentRound:
         """Choose ridge and clipping radius from the planned noise and what is known."""
         values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
@@ -118,7 +131,8 @@ class MomentRound:
 
         def squared_clip(ridge: float) -> float:
             part = values / (values + ridge)
-            return float(part.sum() + widening * math.sqrt(2 * (part @ part)))
+            mean, deviation = float(part.sum()), math.sqrt(2 * (part @ part))
+            return max(mean + widening * deviation, _LEAST_CLIP * mean)
 
         def excess(ridge: float) -> float:
             return noise_edge(per_square * squared_clip(ridge) * (1 + _COUNT_SCALE**2), d) - _LARGEST_EDGE
@@ -128,7 +142,7 @@ class MomentRound:
             ridge = largest if excess(largest) > 0 else float(brentq(excess, 0.0, largest))
         tau = math.sqrt(squared_clip(ridge))
         statistic = FrameMoments(before.components(ridge), 1, "full", tau, _COUNT_SCALE * tau)
-        return cls(before, n_rows, ridge, statistic, n_components)
+        return cls(before, n_rows, ridge, statistic, n_components, sized)
 
     @cached_property
     def _kept(self) -> float:
@@ -168,8 +182,13 @@ class MomentRound:
             inverse = np.linalg.inv(factor)
             base = symmetric(inverse @ self.before.covariance @ inverse.T)
         size = _fitting_size(second, base, noise)
-        base = size * base
-        inside = _at_least(base + spectrum_above_noise(second - base, noise), base, noise_edge(noise, d))
+        if self.sized and size < 1:  # the frame has the right size: it is tails that were clipped
+            second, noise = second / size, noise / size
+        else:
+            base = size * base
+        least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * noise_edge(noise, d)))
+        least = 1 - _trust(size) * (1 - least)
+        inside = _at_least(base + spectrum_above_noise(second - base, noise), base, least)
         matrix = symmetric(factor @ inside @ factor.T)
         # Columns' own variances are known far better than directions: they come from the raw diagonal.
         raw = np.einsum("ij,jk,ik->i", factor, second, factor)
@@ -180,8 +199,8 @@ class MomentRound:
     def _variances(
         self, raw: NDArray[np.float64], noise: NDArray[np.float64], size: float
     ) -> NDArray[np.float64]:
-        before = size * self.before.variances
-        kept = clear_part(raw - before, noise)
+        before = self.before.variances * (1.0 if self.sized and size < 1 else size)
+        kept = _trust(size) * clear_part(raw - before, noise)
         return _within_ball(np.maximum(before + kept * (raw - before), _LEAST_OF_COLUMN * before))
 
     def _leading(
@@ -194,7 +213,7 @@ class MomentRound:
         d = len(widths)
         diagonal = self.before.variances / widths**2
         size = _fitting_size(np.diagonal(second), diagonal, noise)
-        diagonal = size * diagonal
+        diagonal = (1.0 if self.sized and size < 1 else size) * diagonal
         raw = np.diagonal(second) * widths**2
         wanted = self._variances(raw, noise * widths**2, size)
         columns = np.arange(d)
@@ -226,9 +245,17 @@ def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(variances / max(1.0, float(variances.sum())))
 
 
-def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], edge: float) -> NDArray[np.float64]:
-    """Raise a matrix so that no direction loses more than noise allows to tell, relative to the base."""
-    least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * edge))
+def _trust(size: float) -> float:
+    """Return how far a moment's variances can be trusted: not at all where clipping takes half of it.
+
+    A frame is sized so that a moment fits it as it is. Where less is left, tails were clipped, and first those
+    of columns that are rarely far from their mean: what they seem to lose, they may just not show.
+    """
+    return min(1.0, max(0.0, (size - _NO_TRUST) / (_FULL_TRUST - _NO_TRUST)))
+
+
+def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Raise a matrix so that every direction keeps at least a part of what it has in the base."""
     values, vectors = np.linalg.eigh(base)
     root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
     inverse = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
