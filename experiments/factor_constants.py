@@ -14,7 +14,9 @@ the difference from the frame: none, optimal for few spikes, rotation-invariant 
 a fourth to twice d^(-1/3), entry by entry with an empirical prior (no gain); zero where nothing stands out
 (taken). The size measured beside the moment with 0 to 3 % a round, cut at 3, 5, 10 times the average or by
 the noise level (taken). James-Stein with 1, 2 and 3 (taken) deviations. Widths of columns alike, or of
-ordered directions by octaves (taken for a basis). 40 to 256 directions for pictures.
+ordered directions by octaves (taken for a basis). 40 to 256 directions for pictures. Where a moment does not
+fit its frame: a smaller frame, a larger moment with variances that are not trusted (taken); without it rare
+columns end up a thousand times too narrow.
 """
 
 import argparse
@@ -50,11 +52,21 @@ def table(d, k, n, seed, *, units=1.0, tails=None):
     return rows / np.linalg.norm(rows, axis=1).max()
 
 
+def rare(d, k, n, seed):
+    """Draw columns of zeros and ones, from one in a thousand to one in three, that share k factors."""
+    rng = np.random.default_rng(seed)
+    latent = rng.standard_normal((n, k)) @ rng.standard_normal((k, d)) + rng.standard_normal((n, d))
+    often = np.exp(rng.uniform(np.log(1e-3), np.log(0.3), d))
+    rows = (latent > np.quantile(latent, 1 - often, axis=0).diagonal()).astype(float)
+    return rows / np.linalg.norm(rows, axis=1).max()
+
+
 TABLES = {
     "8 columns, 2 factors": (lambda: table(8, 2, 24_000, 1), 2),
     "40 columns, 5 factors": (lambda: table(40, 5, 34_000, 2), 5),
     "the same, t with 4 df": (lambda: table(40, 5, 34_000, 3, tails=4), 5),
     "40 columns, 4000 rows": (lambda: table(40, 4, 8_000, 8), 4),
+    "60 rare columns": (lambda: rare(60, 5, 24_000, 1), 5),
     "20 columns, odd units": (lambda: table(20, 3, 14_000, 4, units=2.5), 3),
 }
 

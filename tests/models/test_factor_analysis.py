@@ -96,6 +96,20 @@ def test_heavy_tails_do_not_make_the_model_too_narrow():
     assert 0.75 < np.trace(model.get_covariance()) / np.trace(plain.get_covariance()) < 1.1
 
 
+def test_rare_columns_keep_their_variance():
+    """Ones in a few rows of a thousand look as if clipped away in a frame; a model that believes it is absurd."""
+    rng = np.random.default_rng(0)
+    latent = rng.normal(size=(20_000, 3)) @ rng.normal(size=(3, 50)) + rng.normal(size=(20_000, 50))
+    often = np.exp(rng.uniform(np.log(2e-3), np.log(0.3), 50))
+    X = (latent > np.quantile(latent, 1 - often, axis=0).diagonal()) / math.sqrt(50)
+    model = quiet_fit(X, n_components=3, epsilon=3.0)
+    ratio = np.diag(model.get_covariance()) / X.var(axis=0)
+    assert ratio.min() > 0.15
+    assert ratio.max() < 6
+    independent = stats.norm.logpdf(X, X.mean(axis=0), X.std(axis=0)).sum(axis=1).mean()
+    assert model.score(X) > independent - 10
+
+
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 60])
 @pytest.mark.parametrize("d", [1, 2, 7])

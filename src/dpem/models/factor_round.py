@@ -248,8 +248,8 @@ def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:
 def _trust(size: float) -> float:
     """Return how far a moment's variances can be trusted: not at all where clipping takes half of it.
 
-    A frame is sized so that a moment fits it as it is. Where less is left, tails were clipped, and first those
-    of columns that are rarely far from their mean: what they seem to lose, they may just not show.
+    A frame is sized so that a moment fits it as it is. Where less is left, tails were clipped, first those of
+    columns that are rarely far from their mean: what they seem to lose, they may just not show.
     """
     return min(1.0, max(0.0, (size - _NO_TRUST) / (_FULL_TRUST - _NO_TRUST)))
 
