@@ -1,6 +1,6 @@
 """Speed and memory of factor analysis beside scikit-learn, in the same run.
 
-Run it with ``make bench-fa-speed``. Each fit has a process of its own; one that takes more than ten
+Run it with ``make bench-fa-speed``. Each fit has a process of its own; one that takes more than five
 minutes is stopped. The table is written to benchmarks/results/factor_speed.md.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness import RESULTS, markdown, setting
 
-LIMIT = 600
+LIMIT = 300
 ROWS = {
     (1_000_000, 100): "factors(100, 10, 1_000_000, 5)",
     (400, 4096): "made_pictures(64, 400, 0)",

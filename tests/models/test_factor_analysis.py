@@ -97,7 +97,7 @@ def test_heavy_tails_do_not_make_the_model_too_narrow():
 
 
 def test_rare_columns_keep_their_variance():
-    """Ones in a few rows of a thousand look as if clipped away in a frame; a model that believes it is absurd."""
+    """Ones in a few rows of a thousand look as if clipped away in a frame; that must not be believed."""
     rng = np.random.default_rng(0)
     latent = rng.normal(size=(20_000, 3)) @ rng.normal(size=(3, 50)) + rng.normal(size=(20_000, 50))
     often = np.exp(rng.uniform(np.log(2e-3), np.log(0.3), 50))
