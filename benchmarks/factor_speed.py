@@ -36,17 +36,16 @@ from factor_data import factors, made_pictures
 X = {rows}
 norm = float(np.linalg.norm(X, axis=1).max())
 {method}
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start = time.perf_counter()
 model.fit(X)
 seconds = time.perf_counter() - start
-beyond = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-print(seconds, beyond / 2**20, model.n_iter_, model.score(X))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(seconds, peak / 2**20, model.n_iter_, model.score(X))
 """
 
 
 def run(rows, method):
-    """Return seconds, GiB beyond the input, EM steps and score; None where it took too long."""
+    """Return seconds, GiB of the process at its peak, EM steps and score; None where it took too long."""
     code = CODE.format(folder=str(Path(__file__).parent), rows=rows, method=method)
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=LIMIT)
@@ -60,7 +59,7 @@ def main():
     lines = []
     for (n, d), rows in ROWS.items():
         for name, method in METHODS.items():
-            if "cosine" in name and d != 64 * 64:
+            if ("cosine" in name or "lapack" in name) and d != 64 * 64:
                 continue
             result = run(rows, method)
             line = [f"N={n:,} d={d:,}", name]
@@ -75,7 +74,7 @@ def main():
         "rows",
         "10 factors by",
         "seconds",
-        "GiB beyond the input",
+        "GiB at the peak, all of it",
         "EM steps",
         "log-likelihood of the fitted rows",
     ]

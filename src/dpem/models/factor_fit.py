@@ -273,7 +273,7 @@ def _relative_variances(
 
     def drawn(values: NDArray[np.float64], to: float, noise: NDArray[np.float64]) -> NDArray[np.float64]:
         kept = clear_part(values - to, noise)
-        return np.asarray(to + kept * (values - to) * whole**2 / (whole**2 + noise**2))
+        return np.asarray(to + kept * (np.maximum(values, 0) - to) * whole**2 / (whole**2 + noise**2))
 
     sizes = np.array([len(group) for group in groups])
     means = drawn(np.array([raw[group].mean() for group in groups]), whole, noise / np.sqrt(sizes))

@@ -201,7 +201,10 @@ class MomentRound:
     ) -> NDArray[np.float64]:
         before = self.before.variances * (1.0 if self.sized and size < 1 else size)
         kept = _trust(size) * clear_part(raw - before, noise)
-        return _within_ball(np.maximum(before + kept * (raw - before), _LEAST_OF_COLUMN * before))
+        # A column far narrower than its noise says nothing, unless it turns out to be far wider.
+        shown = np.maximum(before, raw - 2 * noise) ** 2
+        moved = before + kept * shown / (shown + noise**2) * (np.maximum(raw, 0.0) - before)
+        return _within_ball(np.maximum(moved, _LEAST_OF_COLUMN * before))
 
     def _leading(
         self, second: NDArray[np.float64], noise: float, widths: NDArray[np.float64]
