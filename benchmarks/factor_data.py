@@ -40,17 +40,16 @@ def binary():
     return (latent > 2.0).astype(np.float32), False
 
 
-def pictures(*, centred=True):
+def pictures():
     """Return 400 pictures of 64 x 64 pixels from 0 to 1, each without its own mean; and if they are real.
 
     Removing a picture's own mean is work on one row alone, hence free.
     """
     table = parquet("olivetti_faces")
     if table is None:
-        X = made_pictures(SIDE, 400, 0)
-        return X if centred else np.clip(X + 0.5, 0, 1), False
+        return made_pictures(SIDE, 400, 0), False
     X = np.array(table["pixels"].to_pylist(), dtype=np.float64) / 255
-    return X - X.mean(axis=1, keepdims=True) if centred else X, True
+    return X - X.mean(axis=1, keepdims=True), True
 
 
 def made_pictures(side, n, seed, n_modes=12):
