@@ -50,20 +50,26 @@ def noise_edge(noise: float, n_columns: int) -> float:
     return float(noise * np.sqrt(2.0 * n_columns))
 
 
-def spectrum_above_noise(difference: NDArray[np.float64], noise: float) -> NDArray[np.float64]:
+def spectrum_above_noise(
+    difference: NDArray[np.float64], noise: float, enough: int = 1
+) -> NDArray[np.float64]:
     r"""Return what a noisy symmetric matrix most probably is without its noise, its eigenvectors kept.
 
-    The rotation-invariant estimator: each eigenvalue w becomes w - 2 s^2 Re g(w), where s = tau sqrt(d) and g
-    is the resolvent's trace over d, smoothed over d^(-1/3) of the spectrum's width. It is zero for noise
-    alone, and w - 2 s^2 / w far outside. Where no eigenvalue stands above the edge of the noise's spectrum
-    (and its own fluctuation, d^(-2/3) of it), there is nothing to see, and zero is returned.
+    Where `enough` eigenvalues stand above the edge e of the noise's spectrum (and its own fluctuation,
+    d^(-2/3) of it), all are shrunk by the rotation-invariant estimator: w becomes w - e^2/2 Re g(w), g the
+    resolvent's trace over d, smoothed over d^(-1/3) of the spectrum's width: about zero for noise alone, and
+    w - e^2 / (2 w) far outside. Where fewer do, what lies within the edge is noise as far as anyone can
+    tell: each eigenvalue beyond it becomes sqrt(w^2 - e^2), and the others zero.
     """
     d = len(difference)
     edge = noise_edge(noise, d)
     values, vectors = np.linalg.eigh(difference)
-    if np.abs(values).max() <= edge * (1 + d ** (-2 / 3)):
-        return np.zeros_like(difference)
-    resolvent = 1 / (values[:, None] - 1j * edge * d ** (-1 / 3) - values)
-    np.fill_diagonal(resolvent, 0.0)
-    shrunk = values - edge**2 / 2 * resolvent.real.sum(axis=1) / d
+    beyond = edge * (1 + d ** (-2 / 3))
+    if (values > beyond).sum() < enough:
+        outside = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
+        shrunk = np.where(np.abs(values) > beyond, outside, 0.0)
+    else:
+        resolvent = 1 / (values[:, None] - 1j * edge * d ** (-1 / 3) - values)
+        np.fill_diagonal(resolvent, 0.0)
+        shrunk = values - edge**2 / 2 * resolvent.real.sum(axis=1) / d
     return np.asarray(vectors * shrunk @ vectors.T)

@@ -211,6 +211,7 @@ def fit_moment(
                 widening=shape.widening,
                 n_components=request.n_components,
                 sized=size_noise < _GOOD_SIZE,
+                single=shape.rounds == 1,
             )
             released = gate.release(f"moment {j}", step.statistic)
             mean, moment = step.moment(released)

@@ -30,6 +30,7 @@ _COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
 _LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
 _NO_TRUST, _FULL_TRUST = 0.5, 0.8  # sizes of a moment, relative to its frame
+_ENOUGH_ALONE = 2  # directions above the noise, for what lies within it to say something, in a single round
 _LEAST_CLIP = 0.5  # of the mean of |z|^2
 _LEAST_SIZE = 0.02  # of what was known before
 _LEAST_OF_COLUMN = 0.05  # of a column's variance
@@ -103,6 +104,8 @@ class MomentRound:
         Factors that are looked for.
     sized : bool
         Whether the size of what is known was measured well just before.
+    single : bool
+        Whether there is one round only, noise being large.
     """
 
     before: Spread
@@ -111,6 +114,7 @@ class MomentRound:
     statistic: FrameMoments
     n_components: int
     sized: bool
+    single: bool
 
     @classmethod
     def build(
@@ -123,6 +127,7 @@ class MomentRound:
         widening: float,
         n_components: int,
         sized: bool,
+        single: bool,
     ) -> MomentRound:
         """Choose ridge and clipping radius from the planned noise and what is known."""
         values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
@@ -142,7 +147,7 @@ class MomentRound:
             ridge = largest if excess(largest) > 0 else float(brentq(excess, 0.0, largest))
         tau = math.sqrt(squared_clip(ridge))
         statistic = FrameMoments(before.components(ridge), 1, "full", tau, _COUNT_SCALE * tau)
-        return cls(before, n_rows, ridge, statistic, n_components, sized)
+        return cls(before, n_rows, ridge, statistic, n_components, sized, single)
 
     @cached_property
     def _kept(self) -> float:
@@ -188,7 +193,8 @@ class MomentRound:
             base = size * base
         least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * noise_edge(noise, d)))
         least = 1 - _trust(size) * (1 - least)
-        inside = _at_least(base + spectrum_above_noise(second - base, noise), base, least)
+        difference = spectrum_above_noise(second - base, noise, _ENOUGH_ALONE if self.single else 1)
+        inside = _at_least(base + difference, base, least)
         matrix = symmetric(factor @ inside @ factor.T)
         # Columns' own variances are known far better than directions: they come from the raw diagonal.
         raw = np.einsum("ij,jk,ik->i", factor, second, factor)
