@@ -21,7 +21,7 @@ __all__ = ["FrameSizes"]
 
 @dataclass(frozen=True, eq=False)
 class FrameSizes:
-    """The squared norm |z|^2 of rows in one frame over `cap`, at most 1, on 20 bits. Eq. (S-8)."""
+    """The squared norm of rows in one frame over `cap`, at most 1, on 20 bits. Eq. (S-8)."""
 
     component: GaussianComponents  # a single one
     cap: float
@@ -47,6 +47,6 @@ class FrameSizes:
         return np.array([int(scaled.sum())])
 
     def mean(self, released: ReleasedStatistics, n_rows: float) -> tuple[float, float]:
-        """Return the mean of |z|^2 and the standard deviation of its noise."""
+        """Return the mean squared norm and the standard deviation of its noise."""
         unit = self.cap / 2.0**LINEAR_BITS / n_rows
         return float(released.values[0]) * unit, float(released.noise_stddev[0]) * unit
