@@ -479,7 +479,10 @@ def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
 
 
 def test_standard_errors_are_those_of_the_noise():
-    """Replaying all releases with fresh noise in the last moment spreads parameters as stated."""
+    """Replaying all releases with fresh noise in the last moment spreads parameters as stated.
+
+    Of the mean, what noise could do is stated, though a move that noise explains is not made.
+    """
     X = factor_rows(n=5000, d=5)
     with record() as transcript:
         model = quiet_fit(X)
@@ -497,8 +500,11 @@ def test_standard_errors_are_those_of_the_noise():
         noises.append(again.noise_variance_)
     stated = model.standard_errors_
     assert stated["components"].shape == (2, 5)
-    assert 0.4 < stated["mean"].mean() / np.std(means, axis=0).mean() < 2.5
-    assert 0.4 < stated["noise_variance"].mean() / np.std(noises, axis=0).mean() < 2.5
+    assert stated["mean"].mean() > 0.7 * np.std(means, axis=0).mean()
+    assert 0.25 < stated["noise_variance"].mean() / np.std(noises, axis=0).mean() < 4
+    precise = quiet_fit(X, epsilon=10.0).standard_errors_
+    for name, value in stated.items():
+        assert 2 < value.mean() / precise[name].mean() < 50
 
 
 # -- the density -----------------------------------------------------------------------------------------

@@ -97,12 +97,6 @@ class ReleasedStatistics:
         if key is not _GATE:
             raise TypeError("Only the release gate makes released statistics.")
 
-    def with_more_noise(
-        self, noise: NDArray[np.float64], stddev: NDArray[np.float64] | None = None
-    ) -> ReleasedStatistics:
-        """Return the same statistics with further noise: post-processing, to see what noise does.
-
-        `stddev` is that of all noise then, for what weighs values by their noise; unchanged unless given.
-        """
-        stddev = self.noise_stddev if stddev is None else stddev
-        return replace(self, values=self.values + noise, noise_stddev=stddev, key=_GATE)
+    def with_more_noise(self, noise: NDArray[np.float64]) -> ReleasedStatistics:
+        """Return the same statistics with further noise: post-processing, to see what noise does."""
+        return replace(self, values=self.values + noise, key=_GATE)

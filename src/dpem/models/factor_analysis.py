@@ -270,8 +270,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
                     random_state,
                     least_noise=fitted.least_noise,
                     start=own.scaled(1 / scale),
-                    max_iter=50,
-                    tol=1e-5,
+                    max_iter=200,
+                    tol=1e-6,
                 )
             factors = factors.scaled(scale)
             left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))

@@ -177,7 +177,7 @@ class FittedMoment:
         """Return mean and moment under fresh noise of the last round."""
         stddev = self.released.noise_stddev
         noise = random_state.normal(size=len(stddev)) * stddev
-        return self.last.moment(self.released.with_more_noise(noise, math.sqrt(2) * stddev))
+        return self.last.moment(self.released.with_more_noise(noise), redrawn=True)
 
 
 def fit_moment(

@@ -165,19 +165,25 @@ class MomentRound:
         """Return the largest eigenvalue of the noise, in the frame."""
         return noise_edge(self._noise(released), len(self.before.mean))
 
-    def moment(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], Moment]:
-        """Return the mean, and the second moment about it as far as it stands above the noise."""
+    def moment(
+        self, released: ReleasedStatistics, *, redrawn: bool = False
+    ) -> tuple[NDArray[np.float64], Moment]:
+        """Return the mean, and the second moment about it as far as it stands above the noise.
+
+        Of `redrawn` noise, all that it does to the mean shows, however little of a move would be believed.
+        """
         framed = self.statistic.read(released)
         d, s = len(self.before.mean), self.statistic.count_scale
         moments = framed.moments[0] / self.n_rows
         noise = framed.noise / self.n_rows / self._kept
-        shift = moments[0, 1:] / s
-        shift *= clear_part(shift, framed.noise / self.n_rows / math.sqrt(2) / s)
+        raw_shift = moments[0, 1:] / s
+        shift = raw_shift * clear_part(raw_shift, framed.noise / self.n_rows / math.sqrt(2) / s)
         second = symmetric(moments[1:, 1:]) / self._kept - np.outer(shift, shift)
         diagonal_frame = self.before.covariance.ndim == 1
         factor = self.before.factor(self.ridge)
         widths = np.diagonal(factor)
-        mean = self.statistic.components.centres[0] + (widths * shift if diagonal_frame else factor @ shift)
+        move = raw_shift if redrawn else shift
+        mean = self.statistic.components.centres[0] + (widths * move if diagonal_frame else factor @ move)
         mean = onto_grid(mean[None] * GRID)[0] / GRID  # within the ball
         if d > LARGEST_DENSE:
             return mean, self._leading(second, noise, widths)
