@@ -59,10 +59,10 @@ def same(one, two):
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("d", [3, 8, 40])
 def test_the_density_is_close_to_that_of_the_plain_fit(d, adjacency):
-    """At a comfortable budget, on secure noise, far closer than independent columns."""
+    """At a comfortable budget far closer than independent columns."""
     X = factor_rows(n=30_000, d=d, k=max(1, d // 8), scale=0.2 / math.sqrt(d))
-    model = quiet_fit(X, n_components=max(1, d // 8), epsilon=2.0, adjacency=adjacency)
-    plain = quiet_fit(X, n_components=max(1, d // 8), epsilon=math.inf)
+    model = seeded_fit(X, n_components=max(1, d // 8), epsilon=2.0, adjacency=adjacency)
+    plain = seeded_fit(X, n_components=max(1, d // 8), epsilon=math.inf)
     assert plain.score(X) - model.score(X) < 0.05
     independent = stats.norm.logpdf(X, X.mean(axis=0), X.std(axis=0)).sum(axis=1).mean()
     assert model.score(X) - independent > 2 * (plain.score(X) - model.score(X))
@@ -82,7 +82,7 @@ def test_units_are_the_users():
 
 def test_bounds_may_be_far_wider_than_the_data():
     X = factor_rows(n=50_000, d=5)
-    near, far = quiet_fit(X, data_norm=1.0), quiet_fit(X, data_norm=300.0)
+    near, far = seeded_fit(X, data_norm=1.0), seeded_fit(X, data_norm=300.0)
     assert near.score(X) - far.score(X) < 0.1
 
 
@@ -90,8 +90,8 @@ def test_heavy_tails_do_not_make_the_model_too_narrow():
     """Student's t with four degrees of freedom: the plain fit's covariance, tails included, is found."""
     rng = np.random.default_rng(0)
     X = factor_rows(n=40_000, d=10, scale=0.02) * np.sqrt(4 / rng.chisquare(4, (40_000, 1)))
-    model = quiet_fit(X, epsilon=3.0)
-    plain = quiet_fit(X, epsilon=math.inf)
+    model = seeded_fit(X, epsilon=3.0)
+    plain = seeded_fit(X, epsilon=math.inf)
     assert plain.score(X) - model.score(X) < 0.15
     assert 0.75 < np.trace(model.get_covariance()) / np.trace(plain.get_covariance()) < 1.1
 
@@ -102,7 +102,7 @@ def test_rare_columns_keep_their_variance():
     latent = rng.normal(size=(20_000, 3)) @ rng.normal(size=(3, 50)) + rng.normal(size=(20_000, 50))
     often = np.exp(rng.uniform(np.log(2e-3), np.log(0.3), 50))
     X = (latent > np.quantile(latent, 1 - often, axis=0).diagonal()) / math.sqrt(50)
-    model = quiet_fit(X, n_components=3, epsilon=3.0)
+    model = seeded_fit(X, n_components=3, epsilon=3.0)
     ratio = np.diag(model.get_covariance()) / X.var(axis=0)
     assert ratio.min() > 0.15
     assert ratio.max() < 6
@@ -130,7 +130,7 @@ def test_few_rows_never_raise(n, d, adjacency):
 def test_constant_columns():
     X = factor_rows(d=4)
     X[:, 1] = 0.25
-    model = quiet_fit(X, epsilon=3.0)
+    model = seeded_fit(X, epsilon=3.0)
     assert 0 < model.noise_variance_[1] < 0.1 * model.noise_variance_[[0, 2, 3]].min()
     assert model.mean_[1] == pytest.approx(0.25, abs=0.01)
 
@@ -144,7 +144,7 @@ def test_advice_on_the_number_of_factors():
         rng = np.random.default_rng(k)
         directions = np.linalg.qr(rng.normal(size=(d, d)))[0][:, :k]
         X = rng.normal(size=(n, k)) @ directions.T * math.sqrt(d / (2 * k)) + rng.normal(0, 0.7, (n, d))
-        found = np.linalg.qr(quiet_fit(X / 20, n_components=k, epsilon=epsilon).components_.T)[0]
+        found = np.linalg.qr(seeded_fit(X / 20, n_components=k, epsilon=epsilon).components_.T)[0]
         return np.linalg.norm(directions.T @ found) ** 2 / k
 
     assert overlap(allowed // 2) > 0.75
@@ -186,7 +186,7 @@ def test_a_basis_finds_more_with_the_same_budget(adjacency):
     X = pictures()
     basis = cosine_basis((12, 12), 30, constant=False)
     arguments = {"n_components": 4, "epsilon": 3.0, "data_norm": 2.0, "adjacency": adjacency}
-    with_basis, without = quiet_fit(X, basis=basis, **arguments), quiet_fit(X, **arguments)
+    with_basis, without = seeded_fit(X, basis=basis, **arguments), seeded_fit(X, **arguments)
     assert captured(with_basis.components_, X) > captured(without.components_, X) + 0.02
     assert captured(with_basis.components_, X) > captured(basis[:, :4].T, X) + 0.1
     assert with_basis.score(X) > without.score(X)
@@ -198,15 +198,15 @@ def test_without_signal_the_basis_alone_speaks():
     """Where noise hides everything, the factors are the first directions: a data-free baseline."""
     X = pictures(n=100)
     basis = cosine_basis((12, 12), 30, constant=False)
-    model = quiet_fit(X, n_components=4, epsilon=0.01, data_norm=2.0, basis=basis)
+    model = seeded_fit(X, n_components=4, epsilon=0.01, data_norm=2.0, basis=basis)
     assert captured(model.components_, basis.T[:4] - basis.T[:4].mean(axis=0)) > 0.95
 
 
 def test_a_whole_basis_is_a_rotation():
     X = factor_rows(n=50_000, d=5)
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
-    model = quiet_fit(X, basis=rotation, epsilon=3.0)
-    assert quiet_fit(X, epsilon=math.inf).score(X) - model.score(X) < 0.1
+    model = seeded_fit(X, basis=rotation, epsilon=3.0)
+    assert seeded_fit(X, epsilon=math.inf).score(X) - model.score(X) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_more_columns_than_fit_a_dense_model(monkeypatch):
     monkeypatch.setattr(factor_fit, "LARGEST_DENSE", 20)
     monkeypatch.setattr(factor_em, "LARGEST_DENSE", 20)
     X = factor_rows(n=30_000, d=30, k=2, scale=0.03)
-    model = quiet_fit(X, epsilon=3.0)
+    model = seeded_fit(X, epsilon=3.0)
     assert [stage.name for stage in model.plan_.stages][-2:] == ["size 1", "moment 1"]
     independent = stats.norm.logpdf(X, X.mean(axis=0), X.std(axis=0)).sum(axis=1).mean()
     assert model.score(X) > independent + 5
@@ -568,7 +568,7 @@ def test_many_columns_repeat_bit_for_bit(d):
 
 def test_a_mean_beyond_the_ball_is_corrected():
     """A noisy centre that was moved into the ball is where the next round starts from."""
-    model = quiet_fit(
+    model = seeded_fit(
         np.full((2000, 2), 0.69) + 0.001 * factor_rows(n=2000, d=2), n_components=1, epsilon=5.0
     )
     np.testing.assert_allclose(model.mean_, 0.69, atol=0.02)
