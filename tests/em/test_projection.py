@@ -31,7 +31,7 @@ def test_rows_stay_in_the_ball_and_apart(d, seed, part):
     rows = grid.to_grid(columns)
     assert rows.shape == (grid.n_columns, 40)
     assert np.array_equal(rows, np.rint(rows))
-    assert (sum(int(x) ** 2 for x in row) <= 2**48 for row in rows.T)
+    assert all(sum(int(x) ** 2 for x in row) <= 2**48 for row in rows.T)
     for i in range(40):
         assert np.array_equal(grid.to_grid(columns[:, [i]]), rows[:, [i]])
 
