@@ -102,7 +102,7 @@ class LowRankMoment:
 class Factors:
     """Loadings (d, k) and noise variances (d,): a covariance W W' + Psi.
 
-    Rotated so that W' Psi^-1 W is diagonal and falling, with the largest loading of each factor positive.
+    `rotated` makes W' Psi^-1 W diagonal and falling, and the largest loading of each factor positive.
     """
 
     loadings: NDArray[np.float64]

@@ -228,7 +228,10 @@ class MomentRound:
         d = len(widths)
         diagonal = self.before.variances / widths**2
         size = _fitting_size(np.diagonal(second), diagonal, noise)
-        diagonal = (1.0 if self.sized and size < 1 else size) * diagonal
+        if self.sized and size < 1:  # as in `moment`
+            second, noise = second / size, noise / size
+        else:
+            diagonal = size * diagonal
         raw = np.diagonal(second) * widths**2
         wanted = self._variances(raw, noise * widths**2, size)
         columns = np.arange(d)

@@ -139,9 +139,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             # No variance is known better than the noise of one entry: the text is silent on smaller ones.
             repaired = DenseMoment.positive_part(moment, noise)
             least = np.maximum(noise / repaired.diagonal, 1e-3)
-            factors, self.n_iter_ = fit_factors(
-                repaired, k, random_state, least_noise=least, max_iter=max_iter
-            )
+            factors, n_iter = fit_factors(repaired, k, random_state, least_noise=least, max_iter=max_iter)
+        self.n_iter_ = n_iter
         self._keep(domain.centre.copy(), factors.scaled(domain.scale))
         self._state(gate, source, domain)
         return self
