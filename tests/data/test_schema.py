@@ -1,9 +1,37 @@
-"""The schema of numeric columns."""
+"""The schema: declarations, round trips, drafts from types, and cells that never raise."""
 
+import datetime as dt
+import decimal
+import json
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import dpem
 from dpem import Schema
+from dpem.data import RowSource
 from dpem.errors import InvalidArgumentError
+
+PATIENTS = Schema(
+    {
+        "age": {"kind": "integer", "bounds": [0, 120], "unit": "years"},
+        "dose": {"kind": "continuous", "bounds": [0, 5], "missing": True},
+        "stage": {"kind": "ordered", "categories": ["I", "II", "III"]},
+        "sex": {"kind": "categorical", "categories": ["F", "M"]},
+        "ward": {"kind": "categorical", "categories": [1, 2, 3], "missing": True},
+        "smoker": {"kind": "boolean", "missing": True},
+    }
+)
+
+
+# -- declarations ----------------------------------------------------------------------------------------
 
 
 def test_round_trip():
@@ -17,6 +45,7 @@ def test_round_trip():
     assert hash(Schema(declared)) == hash(schema)
     assert schema.to_dict()["age"] == {"kind": "integer", "bounds": [0, 120]}
     assert "age" in repr(schema)
+    assert schema.describe()["age"] == "0 to 120"
 
 
 @pytest.mark.parametrize(
@@ -29,15 +58,309 @@ def test_round_trip():
         ({"age": 3}, "mapping for column 'age'"),
         ({"age": {"kind": "float", "bounds": [0, 1]}}, "kind of column 'age'"),
         ({"age": {"bounds": [0, 1]}}, "kind of column 'age'"),
-        ({"age": {"kind": "integer"}}, r"bounds \[low, high\] for column 'age'"),
         ({"age": {"kind": "integer", "bounds": [0]}}, "for column 'age'"),
         ({"age": {"kind": "integer", "bounds": [1, 0]}}, "low < high for column 'age'"),
         ({"age": {"kind": "integer", "bounds": [0, float("inf")]}}, "finite bounds"),
         ({"age": {"kind": "integer", "bounds": [0, "x"]}}, "bounds of 'age'"),
         ({"age": {"kind": "integer", "bounds": [0, 1], "bonds": 1}}, "got 'bonds' too"),
+        ({"age": {"kind": "integer", "categories": [0, 1]}}, "no categories for column 'age'"),
+        ({"sex": {"kind": "categorical", "bounds": [0, 1]}}, "no bounds for column 'sex'"),
+        ({"sex": {"kind": "categorical", "categories": "FM"}}, "list of categories for column 'sex'"),
+        ({"sex": {"kind": "categorical", "categories": ["F"]}}, "two categories or more for column 'sex'"),
+        ({"sex": {"kind": "categorical", "categories": ["F", ""]}}, "text or numbers as categories"),
+        ({"sex": {"kind": "categorical", "categories": [1, 2, "1"]}}, "differ, got '1' more than once"),
+        ({"sex": {"kind": "categorical", "categories": [1.0, math.nan]}}, "text or numbers as categories"),
+        ({"sex": {"kind": "ordered", "categories": ["F", "M"], "outside": "other"}}, "for column 'sex'"),
+        ({"sex": {"kind": "boolean", "outside": "missing"}}, "where missing is true"),
+        ({"age": {"kind": "integer", "bounds": [0, 1], "outside": "drop"}}, "'clip'.*for column 'age'"),
+        ({"age": {"kind": "integer", "bounds": [0, 1], "missing": "no"}}, "true or false for column 'age'"),
+        ({"age": {"kind": "integer", "bounds": [0, 1], "unit": ""}}, "unit of column 'age'"),
+        ({"age": {"kind": "integer", "bounds": [0, 1], "bounds_cost": 1}}, "for column 'age'"),
+        ({"age": {"kind": "integer", "bounds": [0, 1], "bounds_cost": [0, 1e-5]}}, "epsilon > 0"),
     ],
 )
 def test_bad_declarations(columns, message):
     """Errors name the column."""
     with pytest.raises(InvalidArgumentError, match=message):
         Schema(columns)
+
+
+_NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=8)
+_CATEGORY = st.one_of(
+    st.text(min_size=1, max_size=6), st.integers(-99, 99), st.floats(-9, 9, allow_nan=False), st.booleans()
+)
+
+
+@st.composite
+def _columns(draw):
+    kind = draw(st.sampled_from(["continuous", "integer", "ordered", "categorical", "boolean"]))
+    declared = {"kind": kind, "missing": draw(st.booleans())}
+    if kind in ("continuous", "integer"):
+        low = draw(st.floats(-1e9, 1e9))
+        declared["bounds"] = [low, low + draw(st.floats(1.0, 1e9))]
+        if draw(st.booleans()):
+            declared["bounds_cost"] = [0.25, 1e-6]
+    elif kind != "boolean":
+        from dpem.data.cells import category_key
+
+        declared["categories"] = draw(
+            st.lists(_CATEGORY, min_size=2, max_size=5, unique_by=category_key).filter(
+                lambda found: all(map(category_key, found))
+            )
+        )
+        if draw(st.booleans()):
+            declared["outside"] = draw(st.sampled_from(declared["categories"]))
+    if declared["missing"] and draw(st.booleans()):
+        declared["outside"] = "missing"
+    if draw(st.booleans()):
+        declared["unit"] = draw(_NAMES)
+    return declared
+
+
+@settings(max_examples=150, deadline=None)
+@given(declared=st.dictionaries(_NAMES, _columns(), min_size=1, max_size=5), toml=st.booleans())
+def test_every_schema_survives_a_file(declared, toml, tmp_path_factory):
+    """Through a dict, TOML and JSON: the same schema, whatever its names and categories."""
+    schema = Schema(declared)
+    assert Schema(schema.to_dict()) == schema
+    path = tmp_path_factory.mktemp("schema") / ("s.toml" if toml else "s.json")
+    schema.save(path)
+    assert Schema.read(path) == schema
+    assert Schema.from_columns(schema.columns) == schema
+    assert Schema(json.loads(json.dumps(schema.to_dict()))).to_dict() == schema.to_dict()
+
+
+def test_files_that_are_none(tmp_path):
+    for name, content, message in [
+        ("s.yaml", "", "ends in .toml or .json"),
+        ("s.toml", "age = [", "schema in TOML"),
+        ("s.json", "{", "schema in JSON"),
+        ("s.json", "[1]", "a mapping"),
+    ]:
+        (tmp_path / name).write_text(content)
+        with pytest.raises(InvalidArgumentError, match=message):
+            Schema.read(tmp_path / name)
+    with pytest.raises(InvalidArgumentError, match="No such file"):
+        Schema.read(tmp_path / "absent.toml")
+    with pytest.raises(InvalidArgumentError, match="can be written"):
+        PATIENTS.save(tmp_path / "no folder" / "s.toml")
+
+
+# -- drafts ----------------------------------------------------------------------------------------------
+
+
+class Unreadable:
+    """A cell that fails whoever looks at it."""
+
+    def __getattribute__(self, name):
+        raise AssertionError("a value was read")
+
+
+FRAME = pd.DataFrame(
+    {
+        "age": np.array([1, 2], dtype="int16"),
+        "dose": [0.5, 1.5],
+        "smoker": [True, False],
+        "name": pd.Series([Unreadable(), Unreadable()], dtype=object),
+        "ward": pd.Categorical(["secret", "b"]),
+    }
+)
+
+
+def test_a_draft_reads_names_and_types_alone():
+    """Neither objects nor the categories of a categorical type are looked at."""
+    draft = Schema.from_types(FRAME)
+    assert [column.kind for column in draft.columns] == [
+        "integer",
+        "continuous",
+        "boolean",
+        "categorical",
+        "categorical",
+    ]
+    assert draft.lacking == ("age", "dose", "name", "ward")
+    assert "secret" not in repr(draft)
+    same = {"age": "int16", "dose": float, "smoker": bool, "name": str, "ward": "category_of_mine"}
+    with pytest.raises(InvalidArgumentError, match=r"type such as int.*'ward'"):
+        Schema.from_types(same)
+    assert Schema.from_types(same | {"ward": "object"}) == draft
+    for other in (pl.from_pandas(FRAME[["age", "dose"]]), pa.table({"age": [1], "dose": [0.5]})):
+        assert Schema.from_types(other) == draft.select(["age", "dose"])
+    assert Schema.from_types(pl.LazyFrame({"age": [1]})).names == ("age",)
+    with pytest.raises(InvalidArgumentError, match="a table of pandas"):
+        Schema.from_types(3)
+
+
+def test_a_draft_is_refused_by_every_estimator_until_it_is_declared():
+    draft = Schema.from_types(FRAME[["age", "dose"]])
+    with pytest.raises(InvalidArgumentError, match=r"public bounds for column 'age'.*dpem.private_bounds"):
+        dpem.KMeans(2, epsilon=1.0, schema=draft).fit(FRAME)
+    whole = draft.declare({"age": {"bounds": [0, 9]}, "dose": {"bounds": [0, 2], "unit": "mg"}})
+    assert whole.lacking == ()
+    assert whole.columns[1].unit == "mg"
+    with pytest.raises(
+        InvalidArgumentError, match=r"columns of the schema, got 'height'\. It has 'age', 'dose'"
+    ):
+        draft.declare({"height": {}})
+    with pytest.raises(InvalidArgumentError, match="got 'height'"):
+        draft.select(["height"])
+    with pytest.raises(InvalidArgumentError, match="categories for column 'name'"):
+        RowSource(FRAME, Schema.from_types(FRAME[["name"]]))
+
+
+# -- cells -----------------------------------------------------------------------------------------------
+
+CELLS = [
+    (
+        PATIENTS.columns[0],
+        [31, "47", 31.4, -5, 1e9, math.inf, None, "old"],
+        [31, 47, 31, 0, 120, 120, 60, 60],
+    ),
+    (PATIENTS.columns[1], [0.5, " 2 ", 9, None, "x", math.nan], [0.5, 2, 5, math.nan, math.nan, math.nan]),
+    (PATIENTS.columns[2], ["I", "III", "IV", None, 1], [0, 2, 0, 0, 0]),
+    (PATIENTS.columns[3], ["F", "M", "f", None, "other", 3], [0, 1, 2, 2, 2, 2]),
+    (PATIENTS.columns[4], [1, 2.0, "3", "4", None, True], [0, 1, 2, math.nan, math.nan, math.nan]),
+    (PATIENTS.columns[5], [True, "false", 1, 0.0, "yes", None], [1, 0, 1, 0, math.nan, math.nan]),
+]
+
+
+@pytest.mark.parametrize(("column", "cells", "expected"), CELLS, ids=lambda value: getattr(value, "kind", ""))
+def test_cells_go_to_their_declared_place(column, cells, expected):
+    values, _ = column.parse(np.array(cells, dtype=object))
+    np.testing.assert_array_equal(values, expected)
+    for i, cell in enumerate(cells):  # and one by one: no cell changes another
+        alone, _ = column.parse(np.array([cell], dtype=object))
+        np.testing.assert_array_equal(alone, expected[i : i + 1])
+
+
+def test_outside_may_mean_missing():
+    column = Schema(
+        {"a": {"kind": "continuous", "bounds": [0, 1], "missing": True, "outside": "missing"}}
+    ).columns[0]
+    values, changed = column.parse(np.array([0.5, 2.0, np.nan, np.inf]))
+    np.testing.assert_array_equal(values, [0.5, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(changed, [False, True, False, True])
+    filled = Schema.from_columns([column]).filled().columns[0]
+    np.testing.assert_array_equal(filled.parse(np.array([0.5, 2.0, np.nan]))[0], [0.5, 1.0, 0.5])
+
+
+class Hostile:  # noqa: PLW1641  (its hash raises too)
+    """A cell that raises whatever is done with it."""
+
+    def __float__(self):
+        raise RuntimeError("secret")
+
+    __index__ = __bool__ = __hash__ = __str__ = __repr__ = __float__
+
+    def __eq__(self, other):
+        raise RuntimeError("secret")
+
+
+HOSTILE_CELLS = [
+    None, math.nan, math.inf, -math.inf, 10**5000, -(10**5000), "", "nan", "1e999", "secret", b"1", [1],
+    {}, (), 1 + 2j, object(), Hostile(), np.datetime64("NaT"), dt.date(2020, 1, 1), pd.NA, pd.NaT,
+    decimal.Decimal("sNaN"), decimal.Decimal(10) ** 400, np.array([1, 2]), np.ma.masked, lambda: 1, True,
+]  # fmt: skip
+
+
+def test_a_hostile_table_neither_raises_nor_warns():
+    """Every cell in every kind of column, in frames, arrays and lists; the error states turned to raise."""
+    frame = pd.DataFrame({name: pd.Series(HOSTILE_CELLS, dtype=object) for name in PATIENTS.names})
+    listed = [[cell] * 6 for cell in HOSTILE_CELLS]
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        blocks = [RowSource(table, PATIENTS).block(0) for table in (frame, listed)]
+    np.testing.assert_array_equal(*blocks)
+    low, high = PATIENTS.bounds
+    assert ((blocks[0] >= low[:, None]) & (blocks[0] <= high[:, None]) | np.isnan(blocks[0])).all()
+    allowed = np.array([column.missing for column in PATIENTS.columns])
+    assert not np.isnan(blocks[0][~allowed]).any()
+    model = dpem.KMeans(2, epsilon=1.0, delta=1e-3, schema=PATIENTS.select(["age", "stage"]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame)
+    assert np.isfinite(model.cluster_centers_).all()
+
+
+def test_what_a_cell_is_never_becomes_an_error():
+    """Types that libraries infer from all rows, and types without a number in them, are cells like others."""
+    schema = Schema({"x": {"kind": "continuous", "bounds": [0, 10]}})
+    tables = [
+        pd.DataFrame({"x": pd.to_datetime(["2020-01-01"] * 3)}),
+        pd.DataFrame({"x": pd.Categorical(["1", "b", None])}),
+        pl.DataFrame({"x": [[1], [2], [3]]}),
+        pl.DataFrame({"x": [{"a": 1}, {"a": 2}, {"a": 3}]}),
+        pl.DataFrame({"x": ["1", None, "x"]}).with_columns(pl.col("x").cast(pl.Categorical)),
+        pa.table({"x": pa.array(["1", None, "x"]).dictionary_encode()}),
+        np.array([["1"], ["x"], [""]]),
+        np.array([[1j], [2], [3]]),
+    ]
+    for table in tables:
+        block = RowSource(table, schema).block(0)
+        assert block.shape == (1, 3)
+        assert set(block.ravel()) <= {1.0, 5.0}
+
+
+def test_duplicate_and_empty_names():
+    """Names are public: they raise, and only where they matter."""
+    double = pd.DataFrame([[1, 2, 3]], columns=["a", "a", ""])
+    schema = Schema({"a": {"kind": "integer", "bounds": [0, 9]}})
+    for use in (Schema.from_types, lambda table: RowSource(table, schema), RowSource):
+        with pytest.raises(InvalidArgumentError, match=r"different names.*'a' 2 times"):
+            use(double)
+    unnamed = pd.DataFrame([[1, 2, 3]], columns=["a", "", " "])
+    with pytest.raises(InvalidArgumentError, match="position 1, 2"):
+        Schema.from_types(unnamed)
+    np.testing.assert_array_equal(RowSource(unnamed, schema).block(0), [[1.0]])
+
+
+def test_ten_thousand_columns():
+    names = [f"c{j}" for j in range(10_000)]
+    frame = pd.DataFrame(np.zeros((20, 10_000), dtype="int8"), columns=names)
+    draft = Schema.from_types(frame)
+    with pytest.raises(InvalidArgumentError, match="'c0'") as caught:
+        RowSource(frame, draft)
+    assert len(str(caught.value)) < 500
+    schema = draft.declare({name: {"bounds": [0, 1]} for name in names})
+    assert RowSource(frame, schema).block(0).shape == (10_000, 20)
+    with pytest.raises(InvalidArgumentError, match="and 9980 more") as caught:
+        RowSource(frame[["c0"]], schema)
+    assert len(str(caught.value)) < 1500
+
+
+# -- estimators ------------------------------------------------------------------------------------------
+
+
+def test_every_estimator_takes_a_schema():
+    """Numbers and ordered categories, from text cells; others are refused by name before a row is read."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.integers(20, 90, 2000).astype(str),
+            "stage": rng.choice(["I", "II", "III"], 2000),
+            "sex": "F",
+            "smoker": True,
+        }
+    )
+    schema = PATIENTS.filled().select(["age", "stage", "smoker"])
+    for model in (
+        dpem.KMeans(2, epsilon=1.0, schema=schema),
+        dpem.GaussianMixture(1, epsilon=1.0, schema=schema),
+        dpem.FactorAnalysis(1, epsilon=1.0, schema=schema),
+        dpem.paper.GaussianMixture(1, epsilon=9.0, delta=1e-4, schema=schema),
+        dpem.paper.KMeans(2, epsilon=9.0, schema=schema),
+        dpem.paper.DPLloyd(2, epsilon=9.0, schema=schema),
+        dpem.paper.FactorAnalysis(1, epsilon=0.5, schema=schema),
+    ):
+        model.fit(table)
+        assert model.privacy_.bounds["age"] == "0 to 120 years"
+        assert list(model.feature_names_in_) == ["age", "stage", "smoker"]
+        with pytest.raises(InvalidArgumentError, match=r"categorical column 'sex'"):
+            type(model)(epsilon=1.0, schema=PATIENTS.select(["age", "sex"])).fit(table)
+        with pytest.raises(InvalidArgumentError, match=r"missing=True for column 'dose'"):
+            type(model)(epsilon=1.0, schema=PATIENTS.select(["age", "dose"])).fit(table)
+
+
+def test_the_fraction_of_rows_that_are_not_as_declared():
+    table = pd.DataFrame({"age": ["30"] * 6000 + ["130"] * 2000 + ["old"] * 2000, "sex": ["F"] * 10_000})
+    share = dpem.clipped_fraction(table, epsilon=1.0, schema=PATIENTS.select(["age", "sex"]))
+    assert abs(share.value - 0.4) < 0.02

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse
 
+from dpem import Schema
 from dpem.data import RowSource
 from dpem.errors import InvalidArgumentError
 
@@ -18,6 +19,12 @@ FRAMES = {
     "polars": pl.DataFrame(DATA),
     "pyarrow": pa.table(DATA),
 }
+SCHEMA = Schema(
+    {
+        "dose": {"kind": "continuous", "bounds": [0, 9], "missing": True},
+        "age": {"kind": "integer", "bounds": [0, 99]},
+    }
+)
 EXPECTED = np.array([[31, 47, 5], [0.5, np.nan, 2.0], [1, 0, 1]])
 
 
@@ -28,7 +35,7 @@ def test_every_frame_gives_the_same_blocks(kind):
     assert source.names == ("age", "dose", "smoker")
     assert (source.n_rows, source.n_columns) == (3, 3)
     np.testing.assert_array_equal(source.block(0), EXPECTED)
-    np.testing.assert_array_equal(RowSource(FRAMES[kind], ["dose", "age"]).block(0), EXPECTED[[1, 0]])
+    np.testing.assert_array_equal(RowSource(FRAMES[kind], SCHEMA).block(0), EXPECTED[[1, 0]])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool", "float16", ">f8"])
@@ -116,4 +123,4 @@ def test_numbered_columns_have_no_names():
 
 def test_missing_columns_are_named():
     with pytest.raises(InvalidArgumentError, match="without 'height'"):
-        RowSource(FRAMES["pandas"], ["age", "height"])
+        RowSource(FRAMES["pandas"], Schema({"height": {"kind": "continuous", "bounds": [0, 3]}}))

@@ -54,7 +54,7 @@ def test_paragraph_names_everything():
             "the values of one person with up to 3 rows are replaced by any others, row counts fixed",
         ),
         ({"bounds": {}}, "No bounds on rows are stated"),
-        ({"bounds_source": "estimated"}, "estimated from the data by mechanisms that are part of"),
+        ({"bounds_source": "estimated"}, "estimated from the data by a release whose budget comes on top"),
         ({"accountant": "linear", "epsilon": 9.0}, "accountant 'linear'"),
     ],
 )

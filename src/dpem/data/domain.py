@@ -51,15 +51,15 @@ class Domain:
         proportions.
     low, high : ndarray of shape (d,), or None
         Column bounds that rows are clipped to first.
-    source : {"declared", "schema"}
-        Where the bounds came from, for the privacy statement.
+    schema : Schema, optional
+        What the bounds were declared in.
     """
 
     centre: NDArray[np.float64]
     scale: NDArray[np.float64]
     low: NDArray[np.float64] | None
     high: NDArray[np.float64] | None
-    source: str = "declared"
+    schema: Schema | None = None
 
     @classmethod
     def from_arguments(
@@ -90,9 +90,8 @@ class Domain:
         if data_norm is not None:
             radius = _validate.within(data_norm, "data_norm", _SMALLEST_RADIUS, 1 / _SMALLEST_RADIUS)
             return cls(np.zeros(n_columns), np.full(n_columns, radius), None, None)
-        source = "declared"
         if schema is not None:
-            bounds, source = schema.bounds, "schema"
+            bounds = schema.bounds
         low, high = _column_bounds(bounds, n_columns)
         with np.errstate(all="ignore"):
             centre = (low + high) / 2
@@ -112,7 +111,7 @@ class Domain:
                 f"Expected bounds between {_SMALLEST_RADIUS:g} and {1 / _SMALLEST_RADIUS:g} wide, got "
                 f"{smallest:g} to {largest:g} from centre to corner. Change the unit of the columns."
             )
-        return cls(centre, scale, low, high, source)
+        return cls(centre, scale, low, high, schema)
 
     @property
     def n_columns(self) -> int:
@@ -123,6 +122,11 @@ class Domain:
     def radius(self) -> float:
         """The radius of the ball, where distances keep their proportions; else the largest scale."""
         return float(self.scale.max())
+
+    @property
+    def source(self) -> str:
+        """Where the bounds came from, for the privacy statement."""
+        return "declared" if self.schema is None else self.schema.source
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a block of shape (columns, rows) into integers (as floats) of norm at most 2^24 per row.
@@ -182,6 +186,8 @@ class Domain:
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
         """Return the bounds in words, for the privacy statement."""
+        if self.schema is not None:
+            return self.schema.describe()
         if self.low is None or self.high is None:
             return {"every row": f"Euclidean norm at most {self.radius:g}"}
         names = names if names is not None else [f"column {j}" for j in range(self.n_columns)]

@@ -1,33 +1,27 @@
-"""What is publicly known of a table's columns: names, kinds and bounds, declared and never read from rows."""
+"""What is publicly known of a table's columns: declared by someone, never read from rows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpem import _validate
+from dpem.data.column import Column, declared_column, default_outside
+from dpem.data.table_types import kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
 __all__ = ["Column", "Schema"]
-
-_KINDS = ("continuous", "integer")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A numeric column with its public bounds."""
-
-    name: str
-    kind: str
-    low: float
-    high: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the declaration that makes this column."""
-        return {"kind": self.kind, "bounds": [self.low, self.high]}
 
 
 class Schema:
@@ -36,23 +30,133 @@ class Schema:
     Parameters
     ----------
     columns : mapping of str to mapping
-        For each column ``{"kind": "continuous" or "integer", "bounds": [low, high]}``. The order is that
-        of the columns that are used. Bounds are public knowledge: what could be, not what is.
+        For each column that is used, in order:
+
+        - ``kind``: "continuous", "integer", "ordered", "categorical" or "boolean";
+        - ``bounds``: [low, high] of a number, public knowledge: what could be, not what is;
+        - ``categories``: of an ordered or categorical column, text or numbers, public too;
+        - ``missing``: whether cells may be missing (default False);
+        - ``unit``: for people, such as "years";
+        - ``outside``: where undeclared values go. Numbers: "clip" (default) or "missing". Categories: "other"
+          (default for categorical), one of the categories, or "missing" (default where missing is allowed).
+
+        A cell that is missing where none may be, or no number at all, goes to the middle of the bounds, or to
+        where undeclared categories go. Bounds and categories may be left out of a draft; a fit then asks.
 
     Examples
     --------
-    >>> schema = Schema({"age": {"kind": "integer", "bounds": [0, 120]},
-    ...                  "dose": {"kind": "continuous", "bounds": [0, 5]}})
+    >>> schema = Schema({"age": {"kind": "integer", "bounds": [0, 120], "unit": "years"},
+    ...                  "sex": {"kind": "categorical", "categories": ["F", "M"], "missing": True}})
     >>> schema.names
-    ('age', 'dose')
-    >>> schema.bounds
-    (array([0., 0.]), array([120.,   5.]))
+    ('age', 'sex')
+    >>> Schema(schema.to_dict()) == schema
+    True
     """
 
     def __init__(self, columns: Mapping[str, Mapping[str, Any]]) -> None:
         if not columns or not hasattr(columns, "items"):
             raise _validate.fail("a mapping with at least one column", "columns", columns)
-        self.columns = tuple(_column(name, declared) for name, declared in columns.items())
+        self.columns = tuple(declared_column(name, declared) for name, declared in columns.items())
+
+    # -- other ways to make one --------------------------------------------------------------------------
+
+    @classmethod
+    def from_columns(cls, columns: Sequence[Column]) -> Schema:
+        """Build a schema from columns."""
+        return cls({column.name: column.to_dict() for column in columns})
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Schema:
+        """Read a schema from a TOML or JSON file: one table per column."""
+        file = Path(path)
+        kind = _file_kind(file)
+        try:
+            content = file.read_text(encoding="utf-8")
+            declared = tomllib.loads(content) if kind == "toml" else json.loads(content)
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"Expected a schema file, got path={str(path)!r}: {error.strerror}."
+            ) from error
+        except ValueError as error:  # also UnicodeDecodeError, TOMLDecodeError and JSONDecodeError
+            raise InvalidArgumentError(
+                f"Expected a schema in {kind.upper()}, got path={str(path)!r}, which is none: {error}."
+            ) from error
+        return cls(declared)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the schema to a TOML or JSON file, to be edited and read again."""
+        import tomli_w  # noqa: PLC0415  (rarely needed, and `import dpem` stays quick)
+
+        file = Path(path)
+        declared = self.to_dict()
+        content = tomli_w.dumps(declared) if _file_kind(file) == "toml" else json.dumps(declared, indent=2)
+        try:
+            file.write_text(content + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InvalidArgumentError(
+                f"Expected a folder that can be written, got path={str(path)!r}: {error.strerror}."
+            ) from error
+
+    @classmethod
+    def from_types(cls, table: Any) -> Schema:
+        """Draft a schema from a table's column names and types; no value is read.
+
+        Numbers still need bounds, and text its categories: add them with :meth:`declare`. Even the categories
+        of a categorical type are not read: they may come from rows. No column is drafted as one with missing
+        cells.
+
+        Parameters
+        ----------
+        table : DataFrame, or mapping of str to type
+            A table of pandas, polars or pyarrow, or names with types such as ``{"age": int, "sex": str}``.
+
+        Examples
+        --------
+        >>> draft = Schema.from_types({"age": int, "smoker": bool})
+        >>> draft.lacking
+        ('age',)
+        >>> draft.declare({"age": {"bounds": [0, 120]}}).lacking
+        ()
+        """
+        return cls({name: {"kind": kind} for name, kind in kinds_of_table(table).items()})
+
+    def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
+        """Return the schema with these declarations added to, or put in place of, those of its columns."""
+        unknown = [name for name in columns if name not in self.names]
+        if unknown:
+            raise InvalidArgumentError(
+                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. It has "
+                f"{listed(self.names)}."
+            )
+        declared = self.to_dict()
+        for name, changes in columns.items():
+            if not isinstance(changes, Mapping):
+                raise _validate.fail(f"a mapping for column {name!r}", name, changes)
+            declared[name] = declared[name] | dict(changes)
+        return Schema(declared)
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """Return a schema of some of the columns, in this order."""
+        by_name = {column.name: column for column in self.columns}
+        unknown = [name for name in names if name not in by_name]
+        if unknown:
+            raise InvalidArgumentError(
+                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. It has "
+                f"{listed(self.names)}."
+            )
+        return Schema.from_columns([by_name[name] for name in names])
+
+    def filled(self) -> Schema:
+        """Return the schema with no missing cells: they go where undeclared values go."""
+        columns = []
+        for column in self.columns:
+            outside = column.outside
+            if column.missing and outside == "missing":
+                outside = default_outside(column.kind, column.categories, missing=False)
+            columns.append(replace(column, missing=False, outside=outside))
+        return Schema.from_columns(columns)
+
+    # -- what it says ------------------------------------------------------------------------------------
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -60,13 +164,49 @@ class Schema:
         return tuple(column.name for column in self.columns)
 
     @property
-    def bounds(self) -> tuple[np.ndarray, np.ndarray]:
-        """The lower and the upper bounds, one per column."""
-        low = np.array([column.low for column in self.columns])
-        return low, np.array([column.high for column in self.columns])
+    def lacking(self) -> tuple[str, ...]:
+        """The columns of a draft that still need bounds or categories."""
+        return tuple(column.name for column in self.columns if not column.is_complete)
+
+    @property
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Lower and upper bounds, one per column: of numbers, or of the codes of categories."""
+        limits = np.array([column.limits for column in self.columns], dtype=np.float64)
+        return limits[:, 0], limits[:, 1]
+
+    def require_complete(self) -> None:
+        """Raise where a draft lacks bounds or categories."""
+        for column in self.columns:
+            if not column.is_complete:
+                raise InvalidArgumentError(column.what_lacks)
+
+    def require_numbers(self, *, missing: bool = False) -> None:
+        """Raise where a column has no order, or may have missing cells that a model has no use for."""
+        for column in self.columns:
+            if column.kind == "categorical":
+                raise InvalidArgumentError(
+                    f"Expected columns of numbers or ordered categories, got the categorical column "
+                    f"{column.name!r}. Leave it out with schema.select, or take a model for categories, such "
+                    f"as dpem.CategoricalMixture."
+                )
+            if column.missing and not missing:
+                raise InvalidArgumentError(
+                    f"Expected columns without missing cells, got missing=True for column {column.name!r}. "
+                    f"Take schema.filled(), where such cells go to the middle of the bounds, or a model for "
+                    f"them, such as dpem.GaussianMixture with missing='em'."
+                )
+
+    @property
+    def source(self) -> str:
+        """Where bounds came from, for the privacy statement."""
+        return "estimated" if any(column.bounds_cost for column in self.columns) else "schema"
+
+    def describe(self) -> dict[str, str]:
+        """Return in words what every column's values could be, for the privacy statement."""
+        return {column.name: column.describe() for column in self.columns}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration, JSON-serialisable."""
+        """Return the declaration, ready for JSON or TOML."""
         return {column.name: column.to_dict() for column in self.columns}
 
     def __eq__(self, other: object) -> bool:
@@ -79,31 +219,8 @@ class Schema:
         return f"Schema({self.to_dict()!r})"
 
 
-def _column(name: Any, declared: Any) -> Column:
-    _validate.text(name, "column name")
-    if not isinstance(declared, Mapping):
-        raise _validate.fail(
-            f"a mapping for column {name!r}",
-            name,
-            declared,
-            'Such as {"kind": "continuous", "bounds": [0, 1]}.',
-        )
-    unknown = set(declared) - {"kind", "bounds"}
-    if unknown:
-        raise InvalidArgumentError(
-            f"Expected kind and bounds for column {name!r}, got {', '.join(map(repr, sorted(unknown)))} too."
-        )
-    kind = _validate.one_of(declared.get("kind"), f"kind of column {name!r}", _KINDS)
-    try:
-        low, high = declared["bounds"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise _validate.fail(
-            f"bounds [low, high] for column {name!r}",
-            "bounds",
-            declared.get("bounds"),
-            "Declare what values could be, from public knowledge.",
-        ) from error
-    low, high = _validate.real(low, f"bounds of {name!r}"), _validate.real(high, f"bounds of {name!r}")
-    if not -np.inf < low < high < np.inf:
-        raise _validate.fail(f"finite bounds low < high for column {name!r}", "bounds", [low, high])
-    return Column(name, kind, low, high)
+def _file_kind(path: Path) -> str:
+    kind = path.suffix.lower().lstrip(".")
+    if kind not in {"toml", "json"}:
+        raise _validate.fail("a file that ends in .toml or .json", "path", str(path))
+    return kind

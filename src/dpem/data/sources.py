@@ -1,7 +1,8 @@
 """Sources of rows: whatever `fit` accepts, as blocks of columns.
 
-Problems of shape and type are public and raise; problems of values are private and never do. Cells are
-never parsed by looking at them: a column is numeric by its type, or it is refused.
+Problems of shape and type are public and raise; problems of values are private and never do. With a schema,
+every cell is parsed by what its column declares, whatever its type. Without one, cells are never parsed by
+looking at them: a column is numeric by its type, or it is refused.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import narwhals as nw
 import numpy as np
 
 from dpem import _validate
+from dpem.data.table_types import doubled_names, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
+
+    from dpem.data.schema import Schema
 
 __all__ = ["BLOCK_CELLS", "RowSource"]
 
@@ -33,10 +37,11 @@ class RowSource:
     Parameters
     ----------
     data : array-like or DataFrame of shape (n, d)
-        Numeric columns. float32 is widened exactly; booleans and integers are numbers; a masked or null
-        cell is a NaN. Sparse matrices are refused: their zeros are values like any other here.
-    names : sequence of str, optional
-        The columns to use, in order: all of them unless given.
+        Without a schema, numeric columns: float32 is widened exactly; booleans and integers are numbers; a
+        masked or null cell is a NaN. Sparse matrices are refused: their zeros are values like any other here.
+    schema : Schema, optional
+        The columns to use, in order, and what their cells are: numbers, codes of categories, NaN for what is
+        missing. A table without names has these columns and no others.
 
     Attributes
     ----------
@@ -46,18 +51,29 @@ class RowSource:
         The shape.
     """
 
-    def __init__(self, data: Any, names: Sequence[str] | None = None) -> None:
-        frame = nw.from_native(data, eager_only=True, pass_through=True)
+    def __init__(self, data: Any, schema: Schema | None = None) -> None:
+        if schema is not None:
+            schema.require_complete()
+        self.schema = schema
+        try:
+            frame = nw.from_native(data, eager_only=True, pass_through=True)
+        except nw.exceptions.DuplicateError as error:
+            raise doubled_names(error) from error
+        self.names: tuple[str, ...] | None = None
         if isinstance(frame, nw.DataFrame):
-            self._columns, self.names = _frame_columns(frame, names)
+            self._columns, self.names = _frame_columns(frame, schema)
         else:
-            self._columns, self.names = _array_columns(data), None
+            self._columns = _array_columns(data, parsed=schema is not None)
         self.n_columns = len(self._columns)
         self.n_rows = len(self._columns[0]) if self.n_columns else 0
         if self.n_columns == 0:
             raise InvalidArgumentError(
                 f"Expected at least one column: Found array with 0 feature(s) (shape=({self.n_rows}, 0)) "
                 f"while a minimum of 1 is required."
+            )
+        if schema is not None and self.n_columns != len(schema.columns):
+            raise InvalidArgumentError(
+                f"Expected the {len(schema.columns)} columns of the schema, got {self.n_columns}."
             )
 
     @property
@@ -71,12 +87,23 @@ class RowSource:
 
     def block(self, start: int, block_rows: int | None = None) -> NDArray[np.float64]:
         """Return the block that begins at row `start`, of shape (columns, rows)."""
+        return self._read(start, block_rows)[0]
+
+    def changed(self, start: int, block_rows: int | None = None) -> NDArray[np.bool_]:
+        """Say which cells of the block the schema sent elsewhere; none without a schema."""
+        return self._read(start, block_rows)[1]
+
+    def _read(self, start: int, block_rows: int | None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         stop = min(start + (block_rows or self.block_rows), self.n_rows)
         block = np.empty((self.n_columns, stop - start))
+        changed = np.zeros(block.shape, dtype=bool)
         with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
             for j, column in enumerate(self._columns):
-                block[j] = column[start:stop]
-        return block
+                if self.schema is None:
+                    block[j] = column[start:stop]
+                else:
+                    block[j], changed[j] = self.schema.columns[j].parse(column[start:stop])
+        return block, changed
 
     def blocks(self, block_rows: int | None = None) -> Iterator[NDArray[np.float64]]:
         """Yield all blocks in order."""
@@ -85,24 +112,26 @@ class RowSource:
 
 
 def _frame_columns(
-    frame: nw.DataFrame[Any], names: Sequence[str] | None
+    frame: nw.DataFrame[Any], schema: Schema | None
 ) -> tuple[list[NDArray[Any]], tuple[str, ...] | None]:
     by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
-    wanted = list(names) if names is not None else list(by_name)
+    wanted = list(schema.names) if schema is not None else list(by_name)
     missing = [name for name in wanted if name not in by_name]
     if missing:
         raise InvalidArgumentError(
-            f"Expected the columns {', '.join(map(repr, wanted))}, got a table without "
-            f"{', '.join(map(repr, missing))}."
+            f"Expected the columns {listed(wanted)}, got a table without {listed(missing)}."
         )
     columns = []
     for name in wanted:
         series = by_name[name]
+        if schema is not None:
+            columns.append(_as_cells(series))
+            continue
         if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
             # No word of the type: categories are values, and the type of objects is told by looking at them.
             raise InvalidArgumentError(
-                f"Expected a numeric column, got another type for column {name!r}. Convert it, or leave it "
-                f"out."
+                f"Expected a numeric column, got another type for column {name!r}. Convert it, leave it out, "
+                f"or declare its categories in a schema."
             )
         columns.append(_as_array(series))
     # Integer labels are positions, not names (scikit-learn's convention too).
@@ -117,44 +146,54 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
     return array
 
 
-def _nested_rows(rows: Sequence[Any]) -> NDArray[np.float64]:
+def _as_cells(series: nw.Series[Any]) -> NDArray[Any]:
+    """Return the column's cells, of whatever type; one that is no list of cells has none that can be read."""
+    if series.dtype in {nw.Categorical, nw.Enum}:  # by their text: nulls of a dictionary would be lost
+        series = series.cast(nw.String)
+    array = np.asarray(series.to_numpy())
+    return array if array.ndim == 1 else np.full(len(series), None, dtype=object)
+
+
+def _nested_rows(rows: Sequence[Any], *, parsed: bool) -> NDArray[Any]:
     """Return lists of lists as an array; what is no number, and a row of another length, becomes NaN.
 
-    numpy would choose a type, or raise, by looking at all values.
+    numpy would choose a type, or raise, by looking at all values. Cells that are `parsed` later are kept.
     """
     first: Any = rows[0] if len(rows) else 0.0
     if not isinstance(first, list | tuple | np.ndarray) or np.ndim(first[0] if len(first) else 0.0) > 0:
         return np.empty(0 if np.ndim(first) == 0 else (0, 0, 0))
-    array = np.full((len(rows), len(first)), np.nan)
+    array = np.full((len(rows), len(first)), np.nan, dtype=object if parsed else np.float64)
     for i, row in enumerate(rows):
         if isinstance(row, list | tuple | np.ndarray) and len(row) == len(first):
             for j, cell in enumerate(row):
-                if isinstance(cell, numbers.Real):
+                if parsed:
+                    array[i, j] = cell
+                elif isinstance(cell, numbers.Real):
                     with contextlib.suppress(OverflowError):
                         array[i, j] = float(cell)
     return array
 
 
-def _array_columns(data: Any) -> list[NDArray[Any]]:
+def _array_columns(data: Any, *, parsed: bool) -> list[NDArray[Any]]:
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(
             "Expected a dense table, got a sparse matrix. Sparse data is not supported: zeros are values "
             "like any other here. Convert it with .toarray() if it fits."
         )
     if isinstance(data, list | tuple):
-        data = _nested_rows(data)
+        data = _nested_rows(data, parsed=parsed)
     array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
     if array.ndim != 2:
         raise InvalidArgumentError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
             f"array.reshape(-1, 1) if it has one column or array.reshape(1, -1) if it has one row."
         )
-    if array.dtype.kind == "c":
+    if array.dtype.kind == "c" and not parsed:
         raise InvalidArgumentError("Expected real numbers. Complex data not supported.")
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind not in "fiub" and not parsed:
         raise InvalidArgumentError(
             "Expected a numeric array, got one of text or objects. Cells are never parsed by looking at "
-            "them: convert the columns to numbers first."
+            "them: convert the columns to numbers, or declare what they are in a schema."
         )
     _validate.integer(array.shape[1], "number of columns", minimum=0)
     return [array[:, j] for j in range(array.shape[1])]

@@ -91,17 +91,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Check what is public of the data, and fix the domain."""
         if self.schema is not None and not isinstance(self.schema, Schema):
             raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
-        source = RowSource(X, self.schema.names if self.schema is not None else None)
+        if self.schema is not None:
+            self._check_schema(self.schema)
+        source = RowSource(X, self.schema)
         if self.adjacency == "replace_one" and source.n_rows == 0:
             raise InvalidArgumentError(
                 f"Expected at least one row: Found array with 0 sample(s) (shape=(0, {source.n_columns})) "
                 f"while a minimum of 1 is required."
             )
-        if self.schema is not None and source.n_columns != len(self.schema.names):
-            raise InvalidArgumentError(
-                f"Expected the {len(self.schema.names)} columns of the schema, got {source.n_columns}."
-            )
         return source, self._domain(source.n_columns, source.names, keep_distances=keep_distances)
+
+    def _check_schema(self, schema: Schema) -> None:
+        """Raise where a schema has columns that the model has no use for."""
+        schema.require_numbers()
 
     def _domain(
         self, n_columns: int, names: Sequence[str] | None = None, *, keep_distances: bool = True
@@ -210,7 +212,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return rows whose columns are those of the fit; only what is public of them is checked."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        source = RowSource(X, self.schema.names if self.schema is not None else None)
+        source = RowSource(X, self.schema)
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
                 "The feature names should match those that were passed during fit: "

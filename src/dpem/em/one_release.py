@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpem import _validate
 from dpem.data import Domain, RowSource, Schema
+from dpem.data.domain import GRID
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
 from dpem.engines import LocalEngine
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
@@ -55,6 +57,7 @@ def release_one(
     *,
     purpose: str,
     map_rows: Callable[[Domain], Any] | None = None,
+    read_rows: type[RowSource] = RowSource,
     epsilon: float,
     delta: float,
     bounds: Any,
@@ -68,10 +71,15 @@ def release_one(
 ) -> PrivateValue:
     """Charge, read and release one statistic; `value` turns it into a number and its standard error.
 
-    `map_rows` may replace the map of rows onto the grid by another with the same bound.
+    `map_rows` may replace the map of rows onto the grid by another with the same bound, and `read_rows` what
+    is read of them.
     """
     private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
-    source = RowSource(X, schema.names if schema is not None else None)
+    if schema is not None and not isinstance(schema, Schema):
+        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
+    if schema is not None and read_rows is RowSource:
+        schema.require_numbers()
+    source = read_rows(X, schema)
     if not private_n:
         _validate.integer(source.n_rows, "number of rows")
     domain = Domain.from_arguments(
@@ -109,6 +117,14 @@ def release_one(
     return PrivateValue(float(number), float(error), statement)
 
 
+class ChangedCells(RowSource):
+    """Instead of cells, whether the schema sent any of a row's cells elsewhere: one column of 0 or 1."""
+
+    def block(self, start: int, block_rows: int | None = None) -> NDArray[np.float64]:
+        """Return 1 for each row with a changed cell, 0 for each without."""
+        return np.asarray(self.changed(start, block_rows).any(axis=0), dtype=np.float64)[None]
+
+
 @dataclass(frozen=True)
 class ClippedRows:
     """Instead of rows, whether each was changed on its way to the grid: one column of 0 or 2^24."""
@@ -117,4 +133,4 @@ class ClippedRows:
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return 2^24 for each row that was clipped or zeroed, 0 for each that was not."""
-        return self.domain.changed(columns)
+        return columns * GRID if self.domain.schema is not None else self.domain.changed(columns)

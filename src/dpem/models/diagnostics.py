@@ -8,7 +8,7 @@ import numpy as np
 
 from dpem.data import RowSource
 from dpem.data.domain import GRID
-from dpem.em.one_release import ClippedRows, PrivateValue, release_one
+from dpem.em.one_release import ChangedCells, ClippedRows, PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, IntervalSum, SquaredDistances
 from dpem.errors import InvalidArgumentError
 from dpem.models.nearest_centre import squared_distance_to_nearest
@@ -133,6 +133,8 @@ def clipped_fraction(
 ) -> PrivateValue:
     """Return, with noise and charged, the fraction of rows that are clipped or hold NaN or infinity.
 
+    With a schema, of rows with a cell that is not as declared: out of bounds, an unknown category, no number.
+
     Parameters
     ----------
     X : array-like or DataFrame of shape (n, d)
@@ -158,6 +160,7 @@ def clipped_fraction(
         value,
         purpose="clipped_fraction",
         map_rows=ClippedRows,
+        read_rows=RowSource if schema is None else ChangedCells,
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,

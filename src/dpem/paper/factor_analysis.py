@@ -19,7 +19,7 @@ from dpem.models.factor_em import DenseMoment, fit_factors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpem.data import Domain
+    from dpem.data import Domain, Schema
     from dpem.em.estimator import Ledger
     from dpem.privacy.sensitivity import Norm
 
@@ -52,7 +52,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         Factors.
     epsilon, delta : float
         The budget.
-    bounds, data_norm
+    bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`. With bounds, rows are taken about the box's centre.
     max_iter : int, default 1000
         EM steps at most; they are free.
@@ -79,7 +79,6 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("mean_", "components_", "noise_variance_")
     adjacency = "replace_one"
     rows_per_person = 1
-    schema = None
 
     def __init__(
         self,
@@ -89,6 +88,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         delta: float = 1e-5,
         bounds: Any = None,
         data_norm: float | None = None,
+        schema: Schema | None = None,
         max_iter: int = 1000,
         ledger: Ledger | str | None = None,
         random_state: Any = None,
@@ -100,6 +100,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         self.delta = delta
         self.bounds = bounds
         self.data_norm = data_norm
+        self.schema = schema
         self.max_iter = max_iter
         self.ledger = ledger
         self.random_state = random_state

@@ -27,6 +27,7 @@ from dpem.privacy.per_mechanism import COMPOSITIONS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.data import Schema
     from dpem.em.estimator import Ledger
     from dpem.em.release import ReleaseGate
 
@@ -73,7 +74,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         How many components.
     epsilon, delta : float
         The budget.
-    bounds, data_norm
+    bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`.
     scenario : {"GGG", "LLG"}, default "GGG"
         Gaussian noise on everything, or Laplace noise on weights and means.
@@ -114,7 +115,6 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("weights_", "means_", "covariances_")
     adjacency = "replace_one"
     rows_per_person = 1
-    schema = None
     covariance_type = "full"
 
     def __init__(
@@ -125,6 +125,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         delta: float = 1e-5,
         bounds: Any = None,
         data_norm: float | None = None,
+        schema: Schema | None = None,
         scenario: str = "GGG",
         composition: str = "zcdp",
         estimate: str = "map",
@@ -145,6 +146,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self.delta = delta
         self.bounds = bounds
         self.data_norm = data_norm
+        self.schema = schema
         self.scenario = scenario
         self.composition = composition
         self.estimate = estimate

@@ -18,6 +18,7 @@ from dpem.paper.cluster_sums import ClusterCounts, ClusterSums, CountsAndSums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.data import Schema
     from dpem.em.estimator import Ledger, PublicRandom
     from dpem.em.release import ReleaseGate
 
@@ -32,7 +33,6 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
     adjacency = "replace_one"
     rows_per_person = 1
-    schema = None
 
     n_clusters: int
     max_iter: int
@@ -83,7 +83,7 @@ class KMeans(_PaperKMeans):
         How many centres.
     epsilon, delta : float
         The budget.
-    bounds, data_norm
+    bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`.
     noise : {"laplace", "gaussian"}, default "laplace"
         The paper's choice is Laplace.
@@ -113,6 +113,7 @@ class KMeans(_PaperKMeans):
         delta: float = 1e-5,
         bounds: Any = None,
         data_norm: float | None = None,
+        schema: Schema | None = None,
         noise: str = "laplace",
         composition: str = "zcdp",
         max_iter: int = 10,
@@ -126,6 +127,7 @@ class KMeans(_PaperKMeans):
         self.delta = delta
         self.bounds = bounds
         self.data_norm = data_norm
+        self.schema = schema
         self.noise = noise
         self.composition = composition
         self.max_iter = max_iter
@@ -169,7 +171,7 @@ class DPLloyd(_PaperKMeans):
         How many centres.
     epsilon, delta : float
         The budget.
-    bounds, data_norm
+    bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`.
     composition : {"linear", "zcdp"}, default "linear"
         How epsilon_i is found.
@@ -197,6 +199,7 @@ class DPLloyd(_PaperKMeans):
         delta: float = 1e-5,
         bounds: Any = None,
         data_norm: float | None = None,
+        schema: Schema | None = None,
         composition: str = "linear",
         max_iter: int = 10,
         ledger: Ledger | str | None = None,
@@ -209,6 +212,7 @@ class DPLloyd(_PaperKMeans):
         self.delta = delta
         self.bounds = bounds
         self.data_norm = data_norm
+        self.schema = schema
         self.composition = composition
         self.max_iter = max_iter
         self.ledger = ledger

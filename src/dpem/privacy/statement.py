@@ -23,7 +23,7 @@ FORMAT_VERSION = 1
 BOUNDS_SOURCES = {
     "declared": "declared as public knowledge, not read from the data",
     "schema": "declared in the schema as public knowledge, not read from the data",
-    "estimated": "estimated from the data by mechanisms that are part of the events above",
+    "estimated": "some of them estimated from the data by a release whose budget comes on top",
 }
 
 

@@ -1,0 +1,104 @@
+"""Cells of a table as numbers, by what the schema declares and never by looking at a column as a whole.
+
+A cell is parsed by itself. What cannot be read becomes NaN here; `Column.parse` sends it to its declared
+place. No cell raises: an error would tell of a row.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+__all__ = ["category_key", "codes", "is_null", "numbers_of"]
+
+
+def numbers_of(cells: NDArray[Any]) -> NDArray[np.float64]:
+    """Return numbers: text is read as Python reads numbers, and what is none is NaN.
+
+    Examples
+    --------
+    >>> numbers_of(np.array([1, True, " 2.5", "1e3", "inf", None, "old", 10**400], dtype=object))
+    array([   1. ,    1. ,    2.5, 1000. ,    inf,    nan,    nan,    inf])
+    """
+    if cells.dtype.kind in "fiub":
+        return cells.astype(np.float64)
+    return _one_by_one(cells, _number)
+
+
+def codes(cells: NDArray[Any], known: Mapping[str, int]) -> NDArray[np.float64]:
+    """Return each cell's code among the known categories, NaN for all else.
+
+    Examples
+    --------
+    >>> codes(np.array(["b", 1.0, None, "c", [3]], dtype=object), {"a": 0, "b": 1, "1": 2})
+    array([ 1.,  2., nan, nan, nan])
+    """
+    if cells.dtype.kind in "fiub":  # few values as a rule: look each of them up once
+        values, places = np.unique(cells, return_inverse=True)
+        found = _one_by_one(values, lambda cell: known.get(category_key(cell), math.nan))
+        return np.asarray(found[places.reshape(-1)])
+    return _one_by_one(cells, lambda cell: known.get(category_key(cell), math.nan))
+
+
+def category_key(cell: Any) -> str:
+    """Return the text by which a cell is compared with categories; "" for what is none.
+
+    Examples
+    --------
+    >>> category_key("F"), category_key(3), category_key(np.float32(3.0)), category_key(True)
+    ('F', '3', '3', 'true')
+    """
+    if isinstance(cell, str):
+        return str(cell)
+    if isinstance(cell, bool | np.bool_):
+        return "true" if cell else "false"
+    if isinstance(cell, numbers.Integral):
+        return str(int(cell))
+    if isinstance(cell, numbers.Real):
+        number = float(cell)
+        return str(int(number)) if number.is_integer() else repr(number)
+    return ""
+
+
+def _number(cell: Any) -> float:
+    if isinstance(cell, numbers.Integral):  # may be longer than any float
+        return float(cell) if abs(int(cell)) < 2**1000 else math.copysign(math.inf, int(cell) >> 900)
+    if isinstance(cell, str | numbers.Real | decimal.Decimal):
+        return float(cell)
+    return math.nan
+
+
+def _one_by_one(cells: NDArray[Any], parse: Callable[[Any], float]) -> NDArray[np.float64]:
+    numbers_read = np.full(len(cells), np.nan)
+    for i, cell in enumerate(cells):
+        try:
+            numbers_read[i] = parse(cell)
+        except Exception:  # noqa: BLE001, S112  (whatever a cell is, it must not raise)
+            continue
+    return numbers_read
+
+
+def is_null(cells: NDArray[Any]) -> NDArray[np.bool_]:
+    """Say which cells are missing as such: None, NaN, NaT or a null of their library; no other cell."""
+    if cells.dtype.kind == "f":
+        return np.asarray(np.isnan(cells))
+    if cells.dtype.kind in "iub":
+        return np.zeros(len(cells), dtype=bool)
+    if cells.dtype.kind in "mM":
+        return np.asarray(np.isnat(cells))
+    return np.fromiter((_is_null_cell(cell) for cell in cells), dtype=bool, count=len(cells))
+
+
+def _is_null_cell(cell: Any) -> bool:
+    if cell is None or type(cell).__name__ in {"NAType", "NaTType"}:
+        return True
+    return issubclass(type(cell), float | np.floating) and math.isnan(cell)

@@ -1,0 +1,295 @@
+"""One column of a table: what its values could be, and where everything else goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem import _validate
+from dpem.data.cells import category_key, codes, is_null, numbers_of
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Column", "declared_column", "default_outside"]
+
+NUMBERS = ("continuous", "integer")
+KINDS = (*NUMBERS, "ordered", "categorical", "boolean")
+OTHER = "other"
+_KEYS = {"kind", "bounds", "categories", "missing", "unit", "outside", "bounds_cost"}
+_BOOLEAN_KEYS = {"false": 0, "False": 0, "FALSE": 0, "0": 0, "true": 1, "True": 1, "TRUE": 1, "1": 1}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its kind, what its values could be, and where everything else goes.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    kind : {"continuous", "integer", "ordered", "categorical", "boolean"}
+        What its values are. Ordered categories are listed from low to high.
+    bounds : (float, float), optional
+        Public limits of a number; None in a draft.
+    categories : tuple, optional
+        Public categories, text or numbers; None in a draft.
+    missing : bool
+        Whether a cell may be missing.
+    unit : str, optional
+        The unit, for people.
+    outside : str, int, float or bool
+        Where values go that are not declared: "clip" (a number, to the nearest bound), "missing", "other" (a
+        further category), or one of the categories.
+    bounds_cost : (float, float), optional
+        The epsilon and delta that the bounds cost, where they were estimated from rows.
+    """
+
+    name: str
+    kind: str
+    bounds: tuple[float, float] | None = None
+    categories: tuple[str | float | bool, ...] | None = None
+    missing: bool = False
+    unit: str | None = None
+    outside: str | float | bool = "clip"
+    bounds_cost: tuple[float, float] | None = None
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers rather than categories."""
+        return self.kind in NUMBERS
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether bounds or categories are declared, so that a fit can use the column."""
+        return (self.bounds if self.is_number else self.categories) is not None
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The bounds of a number, the first and the last code of categories."""
+        if self.bounds is not None:
+            return self.bounds
+        if self.categories is None:
+            raise InvalidArgumentError(self.what_lacks)
+        return 0.0, float(len(self.categories) - 1)
+
+    @property
+    def what_lacks(self) -> str:
+        """What a draft still needs, in the words of an error."""
+        if self.is_number:
+            what, remedy = "bounds", "such as bounds=[0, 100], or estimate them with dpem.private_bounds"
+        else:
+            what, remedy = "categories", 'such as categories=["a", "b"]'
+        return f"Expected public {what} for column {self.name!r}, got none. Declare them, {remedy}."
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        if self.kind == "boolean":
+            return _BOOLEAN_KEYS
+        return {category_key(category): code for code, category in enumerate(self.categories or ())}
+
+    @property
+    def _fallback(self) -> float:
+        """Where an unreadable or unknown cell goes: NaN is missing."""
+        if self.missing and (self.is_number or self.outside == "missing"):
+            return math.nan
+        if self.is_number:
+            low, high = self.limits
+            middle = low / 2 + high / 2
+            return float(np.rint(middle)) if self.kind == "integer" else middle
+        return float(self._codes[category_key(self.outside)])
+
+    def parse(self, cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return numbers or codes, NaN for what is missing, and which cells were sent elsewhere.
+
+        No cell raises, and no cell changes what another one becomes.
+
+        Examples
+        --------
+        >>> age = declared_column("age", {"kind": "integer", "bounds": [0, 120], "missing": True})
+        >>> age.parse(np.array([31, "47", 180, None, "old"], dtype=object))
+        (array([ 31.,  47., 120.,  nan,  nan]), array([False, False,  True, False,  True]))
+        """
+        null = is_null(cells)
+        if self.is_number:
+            values = numbers_of(cells)
+            low, high = self.limits
+            unreadable = np.isnan(values)
+            inside = np.minimum(np.maximum(values, low), high)
+            changed = inside != values
+            if self.outside == "missing":
+                inside[changed & ~unreadable] = np.nan
+            if self.kind == "integer":
+                inside = np.rint(inside)
+        else:
+            inside = codes(cells, self._codes)
+            unreadable = np.isnan(inside)
+            changed = unreadable.copy()
+        inside[unreadable] = self._fallback
+        if self.missing:
+            inside[null] = np.nan
+            changed &= ~null
+        return inside, changed
+
+    def describe(self) -> str:
+        """Return in words what values could be."""
+        if self.bounds is not None:
+            low, high = self.bounds
+            words = f"{low:g} to {high:g}" + (f" {self.unit}" if self.unit else "")
+            if self.bounds_cost is not None:
+                epsilon, delta = self.bounds_cost
+                words += (
+                    f", estimated from rows at epsilon = {epsilon:g}, delta = {delta:g}, which comes on top"
+                )
+        elif self.kind == "boolean":
+            words = "false or true"
+        else:
+            words = f"{len(self.categories or ())} categories"
+        return words + (", or missing" if self.missing else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the declaration that makes this column."""
+        declared: dict[str, Any] = {"kind": self.kind}
+        if self.bounds is not None:
+            declared["bounds"] = list(self.bounds)
+        if self.categories is not None and self.kind != "boolean":
+            declared["categories"] = list(self.categories)
+        if self.missing:
+            declared["missing"] = True
+        if self.unit is not None:
+            declared["unit"] = self.unit
+        if self.outside != default_outside(self.kind, self.categories, missing=self.missing):
+            declared["outside"] = self.outside
+        if self.bounds_cost is not None:
+            declared["bounds_cost"] = list(self.bounds_cost)
+        return declared
+
+
+# -- declarations, checked -------------------------------------------------------------------------------
+
+
+def declared_column(name: Any, declared: Any) -> Column:
+    """Return the column that a declaration makes, checked."""
+    _validate.text(name, "column name")
+    if not isinstance(declared, Mapping):
+        raise _validate.fail(
+            f"a mapping for column {name!r}",
+            name,
+            declared,
+            'Such as {"kind": "continuous", "bounds": [0, 1]}.',
+        )
+    unknown = [str(key) for key in declared if key not in _KEYS]
+    if unknown:
+        raise InvalidArgumentError(
+            f"Expected kind, bounds, categories, missing, unit and outside for column {name!r}, got "
+            f"{', '.join(map(repr, sorted(unknown)))} too."
+        )
+    kind = _validate.one_of(declared.get("kind"), f"kind of column {name!r}", KINDS)
+    for key, allowed in (
+        ("bounds", kind in NUMBERS),
+        ("bounds_cost", kind in NUMBERS),
+        ("categories", kind in {"ordered", "categorical"}),
+    ):
+        if declared.get(key) is not None and not allowed:
+            raise InvalidArgumentError(f"Expected no {key} for column {name!r} of kind {kind!r}.")
+    missing = declared.get("missing", False)
+    if not isinstance(missing, bool):
+        raise _validate.fail(f"true or false for column {name!r}", "missing", missing)
+    unit = declared.get("unit")
+    if unit is not None:
+        _validate.text(unit, f"unit of column {name!r}")
+    bounds = None if declared.get("bounds") is None else _bounds(name, declared["bounds"])
+    categories: tuple[Any, ...] | None = (False, True) if kind == "boolean" else None
+    if declared.get("categories") is not None:
+        categories = _categories(name, declared["categories"])
+    outside = declared.get("outside")
+    if outside is None:
+        outside = default_outside(kind, categories, missing=missing)
+    else:
+        _check_outside(name, kind, outside, categories, missing=missing)
+    if outside == OTHER and categories is not None and OTHER not in categories:
+        categories = (*categories, OTHER)
+    cost = declared.get("bounds_cost")
+    if cost is not None:
+        cost = _cost(name, cost)
+    return Column(name, kind, bounds, categories, missing, unit, outside, cost)
+
+
+def _bounds(name: str, declared: Any) -> tuple[float, float]:
+    try:
+        low, high = declared
+    except (TypeError, ValueError) as error:
+        raise _validate.fail(
+            f"bounds [low, high] for column {name!r}",
+            "bounds",
+            declared,
+            "Declare what values could be, from public knowledge.",
+        ) from error
+    low, high = _validate.real(low, f"bounds of {name!r}"), _validate.real(high, f"bounds of {name!r}")
+    if not -np.inf < low < high < np.inf:
+        raise _validate.fail(f"finite bounds low < high for column {name!r}", "bounds", [low, high])
+    return low, high
+
+
+def _categories(name: str, declared: Any) -> tuple[Any, ...]:
+    if isinstance(declared, str) or not isinstance(declared, Sequence) or not declared:
+        raise _validate.fail(f"a list of categories for column {name!r}", "categories", declared)
+    categories = tuple(item.item() if isinstance(item, np.generic) else item for item in declared)
+    keys = [category_key(category) for category in categories]
+    if not all(keys) or any(isinstance(c, float) and not math.isfinite(c) for c in categories):
+        raise _validate.fail(
+            f"text or numbers as categories of column {name!r}", "categories", list(categories)
+        )
+    doubled = sorted({key for key in keys if keys.count(key) > 1})
+    if doubled:
+        raise InvalidArgumentError(
+            f"Expected categories of column {name!r} that differ, got {', '.join(map(repr, doubled))} more "
+            f"than once (numbers and their text are the same category)."
+        )
+    if len(categories) < 2:
+        raise _validate.fail(f"two categories or more for column {name!r}", "categories", list(categories))
+    return categories
+
+
+def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: bool) -> Any:
+    """Return where undeclared values go unless something else is declared."""
+    if kind in NUMBERS:
+        return "clip"
+    if missing:
+        return "missing"
+    if kind == "categorical":
+        return OTHER
+    return None if categories is None else categories[0]
+
+
+def _check_outside(
+    name: str, kind: str, outside: Any, categories: Sequence[Any] | None, *, missing: bool
+) -> None:
+    if outside == "missing" and missing:
+        return
+    if kind in NUMBERS:
+        allowed = outside == "clip"
+        words = "'clip', or 'missing' where missing is true,"
+    else:
+        allowed = (kind == "categorical" and outside == OTHER) or (
+            categories is not None and category_key(outside) in map(category_key, categories)
+        )
+        words = "one of the categories, 'other' where they have no order, or 'missing' where missing is true,"
+    if not allowed:
+        raise _validate.fail(f"{words} for column {name!r}", "outside", outside)
+
+
+def _cost(name: str, declared: Any) -> tuple[float, float]:
+    try:
+        epsilon, delta = declared
+    except (TypeError, ValueError) as error:
+        raise _validate.fail(
+            f"bounds_cost [epsilon, delta] for column {name!r}", "bounds_cost", declared
+        ) from error
+    return _validate.epsilon(epsilon), _validate.delta(delta)

@@ -1,0 +1,89 @@
+"""Kinds of columns from the names and types of a table. No value is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["doubled_names", "kinds_of_table", "listed"]
+
+
+def kinds_of_table(table: Any) -> dict[str, str]:
+    """Return the kind of every column of a table, or of a mapping of names to types."""
+    if isinstance(table, Mapping):
+        kinds = [(name, _kind_of_type(name, declared)) for name, declared in table.items()]
+    else:
+        kinds = _table_kinds(table)
+    unnamed = [str(j) for j, (name, _) in enumerate(kinds) if not _is_name(name)]
+    if unnamed:
+        raise InvalidArgumentError(
+            f"Expected names of text for all columns, got none at position {', '.join(unnamed)}. Name or "
+            f"drop them."
+        )
+    return dict(kinds)
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and bool(name.strip()) and name.isprintable()
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Return names for a message, the first ones of many."""
+    shown = ", ".join(map(repr, names[:most]))
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def _kind_of_type(name: Any, declared: Any) -> str:
+    kinds: dict[Any, str] = {bool: "boolean", int: "integer", float: "continuous", str: "categorical"}
+    for python_type, kind in kinds.items():
+        if declared is python_type or declared == python_type.__name__:
+            return kind
+    try:
+        letter = np.dtype(declared).kind
+    except TypeError as error:
+        raise InvalidArgumentError(
+            f"Expected a type such as int, float, bool or str for column {name!r}, got another."
+        ) from error
+    return _KIND_OF_LETTER.get(letter, "categorical")
+
+
+_KIND_OF_LETTER = {"b": "boolean", "i": "integer", "u": "integer", "f": "continuous"}
+
+
+def _table_kinds(table: Any) -> list[tuple[Any, str]]:
+    """Return names and kinds of a table's columns from its types."""
+    try:
+        frame = nw.from_native(table, pass_through=True)
+        if nw.dependencies.is_pandas_dataframe(table):  # to tell text from objects, narwhals would read cells
+            return [
+                (name, _KIND_OF_LETTER.get(dtype.kind, "categorical")) for name, dtype in table.dtypes.items()
+            ]
+        if isinstance(frame, nw.DataFrame | nw.LazyFrame):
+            return [(name, _kind_of_dtype(dtype)) for name, dtype in frame.collect_schema().items()]
+    except nw.exceptions.DuplicateError as error:
+        raise doubled_names(error) from error
+    raise InvalidArgumentError(
+        "Expected a table of pandas, polars or pyarrow, or a mapping of names to types."
+    )
+
+
+def _kind_of_dtype(dtype: nw.dtypes.DType) -> str:
+    if dtype == nw.Boolean:
+        return "boolean"
+    if dtype.is_integer():
+        return "integer"
+    return "continuous" if dtype.is_numeric() else "categorical"
+
+
+def doubled_names(error: Exception) -> InvalidArgumentError:
+    """Return the house error for a table with two columns of one name."""
+    which = ", ".join(line.strip(" -") for line in str(error).splitlines()[1:])
+    return InvalidArgumentError(f"Expected columns of different names, got {which}. Rename or drop some.")
