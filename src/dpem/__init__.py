@@ -1,6 +1,7 @@
 """dpem: latent-variable models by expectation maximisation under differential privacy."""
 
 from dpem import errors, paper, privacy, testing
+from dpem.data.scaler import BoundsScaler
 from dpem.data.schema import Schema
 from dpem.em.estimator import load
 from dpem.em.projection import cosine_basis
@@ -8,12 +9,14 @@ from dpem.models.diagnostics import clipped_fraction, nicv, private_nicv
 from dpem.models.factor_analysis import FactorAnalysis, factors_allowed
 from dpem.models.gaussian_mixture import GaussianMixture
 from dpem.models.kmeans import KMeans
+from dpem.models.private_bounds import private_bounds
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.statement import PrivacyStatement
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BoundsScaler",
     "FactorAnalysis",
     "GaussianMixture",
     "KMeans",
@@ -29,6 +32,7 @@ __all__ = [
     "nicv",
     "paper",
     "privacy",
+    "private_bounds",
     "private_nicv",
     "testing",
 ]

@@ -14,7 +14,6 @@ from sklearn.decomposition import FactorAnalysis as PlainFactorAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import dpem
 from dpem import FactorAnalysis, Ledger, Schema, cosine_basis, factors_allowed
@@ -23,6 +22,7 @@ from dpem.engines import LocalEngine
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, WeakSignalWarning
 from dpem.models import factor_em, factor_fit, factor_round
 from dpem.testing import Recording, insecure_noise, record, replay
+from support.scikit_learn import checks
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -644,19 +644,10 @@ EXPECTED_FAILURES = {
 }
 
 
-def scikit_learn_checks():
-    """Yield every check that applies; the one of array-API inputs asks for a switch that we do not set."""
-    estimator = SeededFactorAnalysis(1, epsilon=10.0, data_norm=100.0, random_state=0)
-    for instance, check in estimator_checks_generator(estimator):
-        name = check.func.__name__
-        if name == "check_array_api_input":
-            continue
-        reason = EXPECTED_FAILURES.get(name)
-        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-        yield pytest.param(instance, check, id=name, marks=marks)
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    list(checks(SeededFactorAnalysis(1, epsilon=10.0, data_norm=100.0, random_state=0), EXPECTED_FAILURES)),
+)
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
     """Every check passes, or fails for a stated reason of privacy."""

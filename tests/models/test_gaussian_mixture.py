@@ -12,7 +12,6 @@ from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture as PlainGaussianMixture
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import dpem
 from dpem import GaussianMixture, Ledger, Schema
@@ -21,6 +20,7 @@ from dpem.em.persistence import ModelFileError
 from dpem.engines import LocalEngine
 from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError
 from dpem.testing import Recording, insecure_noise, record, replay
+from support.scikit_learn import checks
 
 RELATIONS = ["replace_one", "add_remove"]
 KINDS = ["full", "tied", "diag", "spherical"]
@@ -605,19 +605,9 @@ EXPECTED_FAILURES = {
 }
 
 
-def scikit_learn_checks():
-    """Yield every check that applies; the one of array-API inputs asks for a switch that we do not set."""
-    estimator = SeededMixture(2, epsilon=10.0, data_norm=100.0)
-    for instance, check in estimator_checks_generator(estimator):
-        name = check.func.__name__
-        if name == "check_array_api_input":
-            continue
-        reason = EXPECTED_FAILURES.get(name)
-        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-        yield pytest.param(instance, check, id=name, marks=marks)
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
+@pytest.mark.parametrize(
+    ("estimator", "check"), list(checks(SeededMixture(2, epsilon=10.0, data_norm=100.0), EXPECTED_FAILURES))
+)
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
     """Every check passes, or fails for a stated reason of privacy."""

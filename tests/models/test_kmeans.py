@@ -15,7 +15,6 @@ import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.estimator_checks import estimator_checks_generator
 
 import dpem
 from dpem import KMeans, Ledger, Schema
@@ -30,6 +29,7 @@ from dpem.errors import (
     WeakSignalWarning,
 )
 from dpem.testing import Recording, insecure_noise, record, replay
+from support.scikit_learn import checks
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -516,19 +516,9 @@ EXPECTED_FAILURES = {
 }
 
 
-def scikit_learn_checks():
-    """Yield every check that applies; the one of array-API inputs asks for a switch that we do not set."""
-    estimator = SeededKMeans(2, epsilon=10.0, data_norm=100.0)
-    for instance, check in estimator_checks_generator(estimator):
-        name = check.func.__name__
-        if name == "check_array_api_input":
-            continue
-        reason = EXPECTED_FAILURES.get(name)
-        marks = [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
-        yield pytest.param(instance, check, id=name, marks=marks)
-
-
-@pytest.mark.parametrize(("estimator", "check"), list(scikit_learn_checks()))
+@pytest.mark.parametrize(
+    ("estimator", "check"), list(checks(SeededKMeans(2, epsilon=10.0, data_norm=100.0), EXPECTED_FAILURES))
+)
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
     """Every check passes, or fails for a stated reason of privacy."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Ledger", "PrivacyStatement", "PrivateEstimator", "PublicRandom", "load"]
+__all__ = ["Adjacency", "Ledger", "PrivacyStatement", "PrivateEstimator", "PublicRandom", "load"]
 
 _MODELS: dict[str, type[PrivateEstimator]] = {}
 

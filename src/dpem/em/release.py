@@ -87,8 +87,11 @@ class ReleaseGate:
             raise PlanViolationError(f"Stage {name!r} is used up: it cannot be refined.")
         self.plan = self.plan.refined(name, stages, by_release=True)
 
-    def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
-        """Sum a statistic over all rows and release it under the stage `name` of the plan."""
+    def release(self, name: str, statistic: RowStatistic, rows: RowGrid | None = None) -> ReleasedStatistics:
+        """Sum a statistic over all rows and release it under the stage `name` of the plan.
+
+        `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest.
+        """
         stage = self.plan.stage(name)
         if self._used[name] >= stage.repeats:
             raise PlanViolationError(f"Stage {name!r} was planned {stage.repeats} times and is used up.")
@@ -97,7 +100,7 @@ class ReleaseGate:
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(f"Stage {name!r} was planned for a smaller sensitivity.")
         self._used[name] += 1
-        raw = RawStatistics(self._engine.sum(statistic, self._source, self._domain))
+        raw = RawStatistics(self._engine.sum(statistic, self._source, rows or self._domain))
         released = self._add_noise(stage, statistic, raw)
         self.insecure_noise |= released.insecure_noise
         return released

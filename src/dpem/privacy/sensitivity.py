@@ -13,6 +13,7 @@ sums g_k u             R                      2 R                     :func:`sum
 second moments         R^2                    sqrt 2 R^2              :func:`second_moments`
 joint (a, b, c)        sqrt(a^2+b^2+c^2)      see there               :func:`joint`
 histogram cell         1                      sqrt 2 (L1: 2)          :func:`histogram`
+m columns' histograms  sqrt m                 sqrt(2 m)               :func:`histograms`
 any vector of norm C   C                      2 C (cone: sqrt 2 C)    :func:`clipped_vector`
 a number in [0, t]     t (counted: sqrt 2 t)  t                       :func:`interval`
 Lloyd, L1              d + 1                  2(d+1) or 2(1+sqrt d)   :func:`lloyd_l1`
@@ -39,6 +40,7 @@ __all__ = [
     "counts",
     "for_person",
     "histogram",
+    "histograms",
     "interval",
     "joint",
     "lloyd_l1",
@@ -73,6 +75,20 @@ def histogram(adjacency: str, norm: Norm = "l2") -> float:
     1.414214
     """
     return counts(adjacency, norm)  # a one-hot row is a vertex of the simplex
+
+
+def histograms(n_columns: int, adjacency: str) -> float:
+    """Sensitivity (L2) of histograms of several columns, where every row falls into one cell of each.
+
+    Eq. (S-12): a row is a vector of norm sqrt(m) without negative entries.
+
+    Examples
+    --------
+    >>> histograms(4, "add_remove")
+    2.0
+    """
+    squared = _validate.integer(n_columns, "n_columns")
+    return root_up(squared if Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE else 2 * squared)
 
 
 def sums(radius: float, adjacency: str, norm: Norm = "l2", dimension: int | None = None) -> float:

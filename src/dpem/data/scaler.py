@@ -1,0 +1,126 @@
+"""Scaling by public bounds, for pipelines: nothing is learned from the rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.data.domain import Domain
+from dpem.data.schema import Schema
+from dpem.data.sources import RowSource
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["BoundsScaler"]
+
+
+class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Scale every column from its public bounds to the interval from 0 to 1.
+
+    A `StandardScaler` or `MinMaxScaler` before a private model lets means, deviations or extremes of the rows
+    out without paying. This one reads no value in `fit`. Values beyond the bounds are clipped; what is no
+    number becomes NaN, which the private estimators treat as they say; nothing raises because of a value.
+
+    Parameters
+    ----------
+    bounds : (low, high)
+        Public limits of the columns, numbers or one per column.
+    schema : Schema
+        Instead of bounds: columns of numbers or ordered categories.
+
+    Attributes
+    ----------
+    data_min_, data_max_ : ndarray of shape (d,)
+        The bounds.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> import dpem
+    >>> ages_and_doses = np.random.default_rng(0).uniform([0, 0], [100, 2], size=(5000, 2))
+    >>> model = make_pipeline(
+    ...     dpem.BoundsScaler(bounds=([0, 0], [120, 5])), dpem.KMeans(3, epsilon=1.0, bounds=(0, 1))
+    ... )
+    >>> model.fit(ages_and_doses)[-1].cluster_centers_.shape
+    (3, 2)
+    """
+
+    data_min_: NDArray[np.float64]
+    data_max_: NDArray[np.float64]
+
+    def __init__(self, *, bounds: Any = None, schema: Schema | None = None) -> None:
+        self.bounds = bounds
+        self.schema = schema
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Note columns and bounds; no value is read."""
+        if self.schema is not None:
+            if not isinstance(self.schema, Schema):
+                raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
+            self.schema.require_numbers(missing=True)
+        source = RowSource(X, self.schema)
+        _require_rows(source)
+        domain = Domain.from_arguments(
+            source.n_columns, bounds=self.bounds, schema=self.schema, names=source.names
+        )
+        if domain.low is not None and domain.high is not None:
+            self.data_min_, self.data_max_ = domain.low, domain.high
+        self.n_features_in_ = source.n_columns
+        if source.names is not None:
+            self.feature_names_in_ = np.array(source.names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return the rows in units of their bounds, clipped; as sensitive as the rows are."""
+        check_is_fitted(self)
+        source = RowSource(X, self.schema)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None and source.names is not None and list(names) != list(source.names):
+            raise InvalidArgumentError(
+                "The feature names should match those that were passed during fit: "
+                f"{', '.join(map(str, names))}, in this order."
+            )
+        if source.n_columns != self.n_features_in_:
+            raise InvalidArgumentError(
+                f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_in_} features as input."
+            )
+        _require_rows(source)
+        scaled = np.empty((source.n_rows, source.n_columns))
+        with np.errstate(all="ignore"):  # a warning would tell of a row
+            for start in source.starts():
+                block = source.block(start).T
+                inside = np.minimum(np.maximum(block, self.data_min_), self.data_max_)
+                width = self.data_max_ / 2 - self.data_min_ / 2  # halves: the difference may leave the floats
+                scaled[start : start + len(block)] = (inside / 2 - self.data_min_ / 2) / width
+        return scaled
+
+    def inverse_transform(self, X: Any) -> NDArray[np.float64]:
+        """Return scaled rows, or means of them, in the columns' own units."""
+        check_is_fitted(self)
+        scaled = np.asarray(X, dtype=np.float64)
+        return np.asarray((1 - scaled) * self.data_min_ + scaled * self.data_max_)
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that missing values pass through."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _require_rows(source: RowSource) -> None:
+    if source.n_rows == 0:
+        raise InvalidArgumentError(
+            f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is required."
+        )

@@ -1,0 +1,117 @@
+"""Estimated bounds: charged, never silent, private by replay."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import dpem
+from dpem import Ledger, Schema, private_bounds
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError, WeakSignalWarning
+from dpem.testing import record, replay
+
+RELATIONS = ["replace_one", "add_remove"]
+
+
+def table(n=20_000, seed=0):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.normal(45, 15, n).clip(0, 110).round().astype(int),
+            "income": rng.lognormal(10.5, 0.8, n),
+            "gain": np.where(rng.random(n) < 0.9, 0.0, rng.lognormal(8, 1, n)),
+            "balance": rng.normal(-5, 1, n),
+            "zero": np.zeros(n),
+        }
+    )
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_bounds_hold_the_rows_and_little_else(adjacency):
+    """On secure noise: nearly all rows are inside, and no bound is far beyond the rows."""
+    rows = table()
+    found = private_bounds(rows, epsilon=1.0, adjacency=adjacency)
+    for column in found.schema.columns:
+        low, high = column.bounds
+        values = rows[column.name]
+        assert values.between(low, high).mean() > 0.95
+        assert high <= max(2 * values.max(), 1)
+        assert low >= min(2 * values.min(), -1)
+    assert found.schema.columns[0].bounds == tuple(map(round, found.schema.columns[0].bounds))
+    assert found.privacy.epsilon == 1.0
+    assert found.privacy.adjacency == adjacency
+
+
+def test_the_cost_travels_with_the_bounds(tmp_path):
+    """Into the schema, its file, and the statement of a fit; the ledger is charged for both."""
+    ledger = Ledger.create(tmp_path / "l.db", name="people", cap_epsilon=2.0, cap_delta=1e-5)
+    rows = table()[["age", "income"]]
+    found = private_bounds(rows, epsilon=0.5, delta=1e-6, ledger=ledger)
+    assert all(column.bounds_cost == (0.5, 1e-6) for column in found.schema.columns)
+    found.schema.save(tmp_path / "s.toml")
+    assert Schema.read(tmp_path / "s.toml") == found.schema
+    left = ledger.remaining().epsilon
+    assert left < 1.95
+    model = dpem.KMeans(2, epsilon=0.5, delta=1e-6, schema=found.schema, ledger=ledger).fit(rows)
+    assert ledger.remaining().epsilon < left
+    assert [spend.purpose for spend in ledger.history()] == ["dpem.private_bounds", "dpem.KMeans.fit"]
+    assert model.privacy_.bounds_source == "estimated"
+    assert "comes on top" in str(model.privacy_)
+    with pytest.raises(InsufficientBudgetError):
+        private_bounds(rows, epsilon=5.0, delta=1e-6, ledger=tmp_path / "l.db")
+
+
+def test_declared_bounds_are_kept_and_cost_nothing():
+    rows = table()[["age", "income"]]
+    draft = Schema.from_types(rows).declare({"age": {"bounds": [0, 120]}})
+    found = private_bounds(rows, draft, epsilon=1.0).schema
+    assert found.columns[0].bounds == (0, 120)
+    assert found.columns[0].bounds_cost is None
+    with pytest.raises(InvalidArgumentError, match="Nothing was charged"):
+        private_bounds(rows, found, epsilon=1.0)
+    with pytest.raises(InvalidArgumentError, match=r"a dpem\.Schema"):
+        private_bounds(rows, {"age": {}}, epsilon=1.0)
+
+
+def test_other_tables():
+    rows = table()[["age", "balance"]]
+    assert private_bounds(pl.from_pandas(rows), epsilon=1.0).schema.names == ("age", "balance")
+    assert private_bounds(rows.to_numpy(), epsilon=1.0).schema.names == ("column 0", "column 1")
+    text = rows.astype(str)
+    draft = Schema({"balance": {"kind": "continuous"}, "name": {"kind": "categorical"}})
+    found = private_bounds(text, draft, epsilon=1.0).schema
+    assert found.lacking == ("name",)
+
+
+def test_what_noise_hides_stays_without_bounds():
+    with pytest.warns(WeakSignalWarning, match="no bounds were found"):
+        found = private_bounds(table(20), epsilon=0.1, delta=1e-3)
+    assert found.schema.lacking == found.schema.names
+
+
+HOSTILE = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e308, -1e308, 2.0**-31, 2.0**60, 1.0, -3.5]
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_replay_on_neighbours(adjacency):
+    """No row moves a histogram further than declared; some come close."""
+    rows = table(300).to_numpy(dtype=float)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with record() as transcript:
+            private_bounds(rows, epsilon=1.0, delta=1e-3, adjacency=adjacency)
+        furthest = 0.0
+        for cell in HOSTILE:
+            other = rows.copy()
+            other[7] = cell
+            if adjacency == "add_remove":
+                other = np.vstack([rows, np.full((1, 5), cell)])
+            with replay(transcript) as repeated:
+                private_bounds(other, epsilon=1.0, delta=1e-3, adjacency=adjacency)
+            assert len(repeated.releases) == len(transcript.releases) == 2
+            for one, two in zip(transcript.releases, repeated.releases, strict=True):
+                assert one.distance(two) <= 1
+                furthest = max(furthest, one.distance(two))
+    assert furthest > 0.99
