@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from dpem.data.schema import Schema
 
-__all__ = ["GRID", "Domain", "RowGrid", "norm_squared"]
+__all__ = ["GRID", "Domain", "IncompleteRows", "RowGrid", "norm_squared"]
 
 GRID_BITS = 24
 GRID = 2.0**GRID_BITS
@@ -31,10 +31,14 @@ _SMALLEST_RADIUS = 1e-100  # beyond, squares leave the floats
 
 
 class RowGrid(Protocol):
-    """What turns rows into integers of norm at most 2^24, one row at a time."""
+    """What turns rows into integers of at most 24 bits, one row at a time.
+
+    What they mean, and what bounds them, is between a grid and the statistics of its rows: most are points of
+    norm at most 2^24.
+    """
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of shape (columns, rows) into integers (as floats)."""
+        """Turn a block of shape (columns, rows) into integers (as floats), NaN where something is missing."""
         ...
 
 
@@ -195,6 +199,20 @@ class Domain:
             str(name): f"{low:g} to {high:g}"
             for name, low, high in zip(names, self.low, self.high, strict=True)
         }
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteRows:
+    """The grid of a domain for rows whose cells may be missing (a `RowGrid`): NaN stays NaN."""
+
+    domain: Domain
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Turn a block of shape (columns, rows) into integers; what is no finite number stays NaN, alone."""
+        missing = ~np.isfinite(columns)
+        grid = self.domain.to_grid(np.where(missing, self.domain.centre[:, None], columns))
+        grid[missing] = np.nan
+        return grid
 
 
 def norm_squared(columns: NDArray[np.float64]) -> NDArray[np.float64]:

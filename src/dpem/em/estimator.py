@@ -103,7 +103,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _check_schema(self, schema: Schema) -> None:
         """Raise where a schema has columns that the model has no use for."""
-        schema.require_numbers()
+        schema.require_numbers(missing=self._allows_missing)
 
     def _domain(
         self, n_columns: int, names: Sequence[str] | None = None, *, keep_distances: bool = True
@@ -204,9 +204,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"required."
             )
         rows = source.block(0, source.n_rows).T
-        if not np.isfinite(rows).all():
+        if self._allows_missing:
+            if np.isinf(rows).any():
+                raise InvalidArgumentError("Expected finite or missing numbers: Input X contains infinity.")
+        elif not np.isfinite(rows).all():
             raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
         return rows
+
+    @property
+    def _allows_missing(self) -> bool:
+        """Whether cells may be missing."""
+        return False
 
     def _fitted_source(self, X: Any) -> RowSource:
         """Return rows whose columns are those of the fit; only what is public of them is checked."""

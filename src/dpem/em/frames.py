@@ -18,7 +18,7 @@ from dpem.em.shrinkage import kept_part
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpem.em.release import ReleaseGate
+    from dpem.em.release import Gate
     from dpem.em.statistics import ReleasedStatistics
 
 __all__ = ["Frame", "clip_radius", "first_frame", "narrower_frame", "private_frame", "private_second_moment"]
@@ -58,7 +58,7 @@ class Frame:
 
 
 def private_frame(
-    gate: ReleaseGate, n_columns: int, n_rows: float | None, quantile: float, names: tuple[str, str]
+    gate: Gate, n_columns: int, n_rows: float | None, quantile: float, names: tuple[str, str]
 ) -> Frame:
     """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
 
@@ -78,9 +78,7 @@ def private_frame(
     return found if found.radius < GRID else Frame(np.zeros(n_columns), GRID, n)
 
 
-def first_frame(
-    gate: ReleaseGate, n_columns: int, n_rows: float | None, quantile: float, stage: str
-) -> Frame:
+def first_frame(gate: Gate, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Frame:
     """Buy a radius about the public centre, and with it the number of rows where that is private (None)."""
     everything = Frame(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
     histogram = _distances(gate, everything, stage)
@@ -89,12 +87,12 @@ def first_frame(
     return _narrower(everything, histogram, quantile)
 
 
-def narrower_frame(gate: ReleaseGate, frame: Frame, quantile: float, stage: str) -> Frame:
+def narrower_frame(gate: Gate, frame: Frame, quantile: float, stage: str) -> Frame:
     """Buy a radius that holds about a fraction `quantile` of rows within a frame, or keep it."""
     return _narrower(frame, _distances(gate, frame, stage), quantile)
 
 
-def _distances(gate: ReleaseGate, frame: Frame, stage: str) -> ReleasedStatistics:
+def _distances(gate: Gate, frame: Frame, stage: str) -> ReleasedStatistics:
     return gate.release(stage, DistanceHistogram(frame.centre[None], frame.radius * _EDGES))
 
 
@@ -130,7 +128,7 @@ def _quantile_radius(
 
 
 def clip_radius(
-    gate: ReleaseGate,
+    gate: Gate,
     stage: str,
     points: NDArray[np.float64],
     frame: Frame,
@@ -155,7 +153,7 @@ def clip_radius(
     return float(edges[best])
 
 
-def private_second_moment(gate: ReleaseGate, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
+def private_second_moment(gate: Gate, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
     """Buy the second moment of rows about the frame's centre, in units of its radius.
 
     Returns the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal noise.

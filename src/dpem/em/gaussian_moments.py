@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy import special
 
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
@@ -35,7 +36,14 @@ if TYPE_CHECKING:
     from dpem.em.statistics import ReleasedStatistics
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["Covariance", "FrameMoments", "FramedMoments", "GaussianComponents", "noise_entries"]
+__all__ = [
+    "Covariance",
+    "FrameMoments",
+    "FramedMoments",
+    "GaussianComponents",
+    "kept_variance",
+    "noise_entries",
+]
 
 Covariance = Literal["full", "tied", "diag", "spherical"]
 
@@ -47,9 +55,9 @@ COARSE_BITS = 12
 # Rows whose sums of products float64 holds exactly: 2^51 in all. The check of `exact_product` sums 8 rows of
 # psi, whose norm is at most sqrt(8) times as large: still below 2^53.
 EXACT_ROWS = 2 ** (51 - ROW_BITS)
-_CHECKED_TOGETHER = 8
+CHECKED_TOGETHER = 8
 # Length of the rows of a whitening matrix: products with rows stay below 2^47.
-_WHITENING = 2.0**23
+WHITENING = 2.0**23
 # Rows of a triangle that are multiplied together.
 _BAND = 25
 
@@ -83,7 +91,7 @@ class GaussianComponents:
         inverse = _inverse(factors)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # refused below
             lengths = np.sqrt((inverse**2).sum(axis=2))
-            steps = np.exp2(np.floor(np.log2(_WHITENING / lengths)))
+            steps = np.exp2(np.floor(np.log2(WHITENING / lengths)))
             log_det = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
             constants = np.log(weights) - log_det - d / 2 * math.log(2 * math.pi)
         proper = np.isfinite(lengths) & (lengths > 0) & (steps < 2.0**500)
@@ -257,7 +265,7 @@ class FrameMoments:
 
     def _sum_products(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         z, squared = self.components.frames(rows)
-        g = self._responsibilities(squared)
+        g = self._responsibilities(self.components.log_joint(squared))
         d, k = self.n_columns, self.n_framed
         total = np.zeros(self.size, dtype=np.int64)
         counted = self.size - self.n_others
@@ -287,12 +295,12 @@ class FrameMoments:
             return np.asarray((weighted * psi).sum(axis=1))
         if self.covariance == "spherical":
             return np.array([(weighted * psi).sum()])
-        moments = exact_product(weighted, psi.T, bound=2.0**51, group=_CHECKED_TOGETHER)
+        moments = exact_product(weighted, psi.T, bound=2.0**51, group=CHECKED_TOGETHER)
         return np.asarray(moments[self._triangle])
 
-    def _responsibilities(self, squared: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _responsibilities(self, log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return responsibilities as integers of 2^16, their norm (or sum, where pooled) checked per row."""
-        g, _, _ = softmax(self.components.log_joint(squared))
+        g, _, _ = softmax(log_joint)
         g *= 2.0**RESPONSIBILITY_BITS
         g = np.floor(g) if self.pooled else np.rint(g)
         weight = g[0].copy() if self.pooled else g[0] * g[0]
@@ -364,6 +372,13 @@ def _squared_norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:
     if squares.shape[1] == 1:  # NumPy would pair terms up
         return np.asarray(np.cumsum(squares, axis=0)[-1])
     return np.asarray(np.add.reduce(squares, axis=0))
+
+
+def kept_variance(d: float, clip: float) -> float:
+    """Return what clipping at radius `clip` leaves of the variance of a standard Gaussian."""
+    squared = clip * clip
+    inside = float(special.gammainc(d / 2 + 1, squared / 2))
+    return inside + squared / d * float(special.gammaincc(d / 2, squared / 2))
 
 
 def noise_entries(covariance: Covariance, n_columns: int) -> float:

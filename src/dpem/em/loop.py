@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.em.progress import Progress
-    from dpem.em.release import ReleaseGate
+    from dpem.em.release import Gate
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
     from dpem.privacy.randomness import PublicRandom
 
@@ -40,7 +40,7 @@ class EMModel(Protocol[P]):
 
 
 def run_em(
-    gate: ReleaseGate, model: EMModel[P], start: P, stages: Sequence[str], progress: Progress
+    gate: Gate, model: EMModel[P], start: P, stages: Sequence[str], progress: Progress
 ) -> tuple[P, P, ReleasedStatistics]:
     """Run the planned steps, at least one; return the last parameters, those before them, and the release."""
     parameters = start

@@ -58,6 +58,7 @@ def release_one(
     purpose: str,
     map_rows: Callable[[Domain], Any] | None = None,
     read_rows: type[RowSource] = RowSource,
+    missing: bool = False,
     epsilon: float,
     delta: float,
     bounds: Any,
@@ -72,13 +73,13 @@ def release_one(
     """Charge, read and release one statistic; `value` turns it into a number and its standard error.
 
     `map_rows` may replace the map of rows onto the grid by another with the same bound, and `read_rows` what
-    is read of them.
+    is read of them; `missing`: the statistic has a use for missing cells.
     """
     private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
     if schema is not None and not isinstance(schema, Schema):
         raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
     if schema is not None and read_rows is RowSource:
-        schema.require_numbers()
+        schema.require_numbers(missing=missing)
     source = read_rows(X, schema)
     if not private_n:
         _validate.integer(source.n_rows, "number of rows")

@@ -11,7 +11,7 @@ from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -34,7 +34,20 @@ if TYPE_CHECKING:
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["PlanViolationError", "Recording", "ReleaseGate"]
+__all__ = ["Gate", "PlanViolationError", "Recording", "ReleaseGate"]
+
+
+class Gate(Protocol):
+    """What a step of a fit needs of a release gate."""
+
+    @property
+    def plan(self) -> Plan:
+        """What may be released."""
+        ...
+
+    def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
+        """Sum a statistic over all rows and release it under the stage `name` of the plan."""
+        ...
 
 
 class PlanViolationError(DpemError):

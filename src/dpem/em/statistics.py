@@ -97,6 +97,10 @@ class ReleasedStatistics:
         if key is not _GATE:
             raise TypeError("Only the release gate makes released statistics.")
 
+    def entries(self, part: slice) -> ReleasedStatistics:
+        """Return some of the entries."""
+        return replace(self, values=self.values[part], noise_stddev=self.noise_stddev[part], key=_GATE)
+
     def with_more_noise(self, noise: NDArray[np.float64]) -> ReleasedStatistics:
         """Return the same statistics with further noise: post-processing, to see what noise does."""
         return replace(self, values=self.values + noise, key=_GATE)

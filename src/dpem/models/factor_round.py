@@ -11,11 +11,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance
 from dpem.em.shrinkage import clear_part, noise_edge, spectrum_above_noise
 from dpem.models.factor_em import LARGEST_DENSE, DenseMoment, LowRankMoment, leading
 from dpem.models.gaussian_density import cholesky
-from dpem.models.gaussian_pool import kept_variance, symmetric
+from dpem.models.gaussian_pool import symmetric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

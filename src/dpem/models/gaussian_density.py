@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
+from dpem.models.gaussian_incomplete import incomplete_log_joint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +89,22 @@ def log_joint(
         for start in range(0, n, _BLOCK):
             z = (rows[start : start + _BLOCK] - mean) @ factor
             result[start : start + _BLOCK, k] = constants[k] - 0.5 * (z * z).sum(axis=1)
+    return result
+
+
+def _log_joint_of_known(
+    rows: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    covariances: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return `log_joint` of the cells that are known, all of them as a rule."""
+    incomplete = np.isnan(rows).any(axis=1)
+    if not incomplete.any():
+        return log_joint(rows, weights, means, precision_cholesky(covariances))
+    result = np.empty((len(rows), len(weights)))
+    result[~incomplete] = log_joint(rows[~incomplete], weights, means, precision_cholesky(covariances))
+    result[incomplete] = incomplete_log_joint(rows[incomplete], weights, means, covariances)
     return result
 
 
@@ -188,8 +205,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         )
 
     def _joint(self, X: Any) -> NDArray[np.float64]:
-        rows = self._rows(X)
-        return log_joint(rows, self.weights_, self.means_, precision_cholesky(self._full_covariances()))
+        return _log_joint_of_known(self._rows(X), self.weights_, self.means_, self._full_covariances())
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the most probable component for each row. As sensitive as X: keep it with the data."""
@@ -202,9 +218,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the log-density of each row, background included. As sensitive as X."""
-        rows = self._rows(X)
-        weights, means, covariances = self._all_components()
-        return log_sum(log_joint(rows, weights, means, precision_cholesky(covariances)))
+        return log_sum(_log_joint_of_known(self._rows(X), *self._all_components()))
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return the mean log-density of the rows. As sensitive as X; see `private_score`."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 
 from dpem import _validate
+from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.loop import spread_of_draws
@@ -15,8 +16,9 @@ from dpem.em.one_release import PrivateValue, release_one
 from dpem.em.progress import Progress
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
 from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
+from dpem.models.gaussian_incomplete import expected_rows
 from dpem.models.gaussian_mixture_fit import MixtureRequest, MixtureShape, fit_mixture
-from dpem.models.gaussian_score import LogDensities
+from dpem.models.gaussian_score import KnownLogDensities, LogDensities
 from dpem.models.plain_mixture import fit_plain
 
 if TYPE_CHECKING:
@@ -73,6 +75,10 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
     background_weight : float, default 0.02
         What two wide components, the pooled Gaussian and the public domain, have of the density at first; EM
         then estimates it. They keep rows far from all components possible. 0 leaves them out.
+    missing : {None, "em"}, default None
+        What a missing cell (NaN, None, or what a schema calls missing) is. "em": unknown, and EM uses its
+        conditional expectation given the row's other cells, at the same cost. None: there are none, and a row
+        with one counts as the centre of the domain.
     tol, reg_covar : float
         For plain EM alone, as in scikit-learn.
     ledger : Ledger or path, optional
@@ -144,6 +150,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         max_iter: int | None = None,
         means_init: Any = None,
         background_weight: float = 0.02,
+        missing: str | None = None,
         tol: float = 1e-3,
         reg_covar: float = 1e-6,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -163,6 +170,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self.max_iter = max_iter
         self.means_init = means_init
         self.background_weight = background_weight
+        self.missing = missing
         self.tol = tol
         self.reg_covar = reg_covar
         self.ledger = ledger
@@ -176,7 +184,8 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         """Fit the mixture.
 
         The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
-        the domain, values beyond the bounds are clipped, and neither raises.
+        the domain (with ``missing="em"`` such cells are missing), values beyond the bounds are clipped, and
+        neither raises.
 
         Parameters
         ----------
@@ -195,6 +204,8 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         )
         iterations = None if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
         background = _validate.within(self.background_weight, "background_weight", 0.0, 0.5)
+        if self.missing is not None:
+            _validate.one_of(self.missing, "missing", ("em",))
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X, keep_distances=covariance == "spherical")
@@ -209,6 +220,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
                 tol=_validate.non_negative(self.tol, "tol"),
                 reg_covar=_validate.non_negative(self.reg_covar, "reg_covar"),
                 means_init=means_init,
+                missing=self._allows_missing,
                 random_state=random_state,
                 n_jobs=self.n_jobs,
                 progress=progress,
@@ -220,14 +232,16 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
             self._state_not_private(source)
             return self
         inside = None if means_init is None else domain.points_to_grid(means_init) / GRID
-        request = MixtureRequest(k, source.n_columns, covariance, iterations, inside, background)
+        request = MixtureRequest(
+            k, source.n_columns, covariance, iterations, inside, background, self._allows_missing
+        )
         n_rows = self._public_rows(source)
         plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
         if n_rows is not None:
             shape = MixtureShape.allowed(request, n_rows, plan)
             _warn_if_fewer(request, shape, plan)
             plan = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
-        gate = self._gate(plan, source, domain)
+        gate = self._gate(plan, source, IncompleteRows(domain) if self._allows_missing else domain)
         with self._charged():
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
             draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
@@ -235,11 +249,15 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         # All at once, so that no interrupt leaves parameters beside another fit's statement.
         self._keep_fitted(fitted, domain)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
-        self.n_iter_ = fitted.shape.iterations if fitted.shape.n_components > 1 else 1
+        self.n_iter_ = 1 if request.is_pool_alone(fitted.shape) else fitted.shape.iterations
         self._state(gate, source, domain)
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)
         return self
+
+    @property
+    def _allows_missing(self) -> bool:
+        return self.missing == "em"
 
     def _in_units(
         self, state: MixtureState, domain: Domain
@@ -284,6 +302,37 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self.n_components_ = len(weights)
         self.background_ = background or BackgroundComponents.none(means.shape[1])
 
+    def impute(self, X: Any) -> NDArray[np.float64]:
+        """Return the rows with each missing cell at its expectation given the row's other cells.
+
+        As sensitive as X: keep it with the data. Needs ``missing="em"``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Rows with missing cells.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import dpem
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.repeat(rng.normal(size=(20_000, 1)), 2, axis=1) + 0.1 * rng.normal(size=(20_000, 2))
+        >>> X[::5, 1] = np.nan
+        >>> model = dpem.GaussianMixture(1, epsilon=1.0, bounds=(-5, 5), missing="em").fit(X)
+        >>> filled = model.impute([[1.0, np.nan]])
+        >>> bool(abs(filled[0, 1] - 1) < 0.2)
+        True
+        """
+        if not self._allows_missing:
+            raise InvalidArgumentError("Expected missing='em' for rows with missing cells, got missing=None.")
+        rows = self._rows(X)
+        incomplete = np.isnan(rows).any(axis=1)
+        filled = rows.copy()
+        if incomplete.any():
+            filled[incomplete] = expected_rows(rows[incomplete], *self._all_components())
+        return self._domain(self.n_features_in_).clip(filled) if self.plan_ is not None else filled
+
     def private_score(
         self,
         X: Any,
@@ -292,7 +341,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         delta: float = 1e-5,
         ledger: Ledger | str | os.PathLike[str] | None = None,
     ) -> PrivateValue:
-        """Return the mean log-density of the rows with noise, charged.
+        """Return the mean log-density of the rows with noise, charged; of known cells where some are missing.
 
         Log-densities are clipped to public limits: from below the domain's own background at its weight, from
         above the density's largest value. Bounds, relation and unit are those of the model.
@@ -325,10 +374,16 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
             scaled = covariances / domain.scale[:, None] / domain.scale
             # The limit below rests on the public domain's own Gaussian: not as a file has it, but as it is.
             inside[-1], scaled[-1] = np.zeros(d), np.eye(d) / d
+            if self._allows_missing:
+                return KnownLogDensities.of_known_cells(
+                    weights, inside, scaled, np.log(domain.scale), counted=private_n
+                )
             return LogDensities.of_mixture(weights, inside, scaled, counted=private_n)
 
         def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
             number, error = statistic(domain, n_rows is None).mean(released, n_rows)
+            if self._allows_missing:  # already in the user's units
+                return number, error
             return number - float(np.log(domain.scale).sum()), error
 
         return release_one(
@@ -336,6 +391,8 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
             statistic,
             value,
             purpose="private_score",
+            map_rows=IncompleteRows if self._allows_missing else None,
+            missing=self._allows_missing,
             epsilon=epsilon,
             delta=delta,
             bounds=self.bounds,

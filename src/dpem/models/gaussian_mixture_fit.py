@@ -16,6 +16,8 @@ from dpem.data.domain import GRID, onto_grid
 from dpem.em.frames import Frame
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.em.loop import run_em
+from dpem.em.mapped_rows import MappedRowsGate
+from dpem.em.missing_cells import PatternFrames, fill_rows
 from dpem.em.plan import Plan, Stage
 from dpem.models.gaussian_mixture_step import Background, MixtureState, MixtureStep, count_weights
 from dpem.models.gaussian_pool import Pool, PoolRound, clip_radius
@@ -56,28 +58,47 @@ class MixtureRequest:
     iterations: int | None
     means_init: NDArray[np.float64] | None  # in units of the ball
     background_weight: float
+    incomplete: bool = False  # whether rows may have missing cells
 
     def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
         """Return the first stage, and one that holds the rest until the number of rows is known."""
-        first = PoolRound(self.covariance, self.n_columns, None).statistic(None).sensitivity(adjacency)
+        first = self._pool_sensitivity(adjacency, 1)
         stages = [Stage("pool 1", _POOL / 2, first), Stage(_RESERVED, 1 - _POOL / 2, first)]
         return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
 
     def stages(self, shape: MixtureShape, adjacency: str) -> list[Stage]:
         """Return the stages after the first, for a mixture of this shape."""
-        pool = PoolRound(self.covariance, self.n_columns, None).statistic(None).sensitivity(adjacency)
-        if shape.n_components == 1:
+        if self.is_pool_alone(shape):
+            pool = self._pool_sensitivity(adjacency, 3)
             return [Stage("pool 2", 0.35, pool), Stage("pool 3", 0.60, pool)]
-        stages = [Stage("pool 2", _POOL / 2, pool)]
-        if self.means_init is None:
-            stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, centred=False, share=_START)
-        left = 1 - _POOL - (_START if self.means_init is None else 0.0)
+        stages = [Stage("pool 2", _POOL / 2, self._pool_sensitivity(adjacency, 2))]
+        start = self._start_share(shape)
+        if start:
+            stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, centred=False, share=start)
+        left = 1 - _POOL - start
         growth = _GROWTH ** (np.arange(shape.iterations) / shape.iterations)
         one = self._em_sensitivity(shape.n_components, adjacency)
         stages += [
             Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())
         ]
         return stages
+
+    def is_pool_alone(self, shape: MixtureShape) -> bool:
+        """Whether one Gaussian is all: two more rounds make it, unless missing cells ask for EM."""
+        return shape.n_components == 1 and not self.incomplete
+
+    def _start_share(self, shape: MixtureShape) -> float:
+        """Return what the start costs: k-means, unless there is a public start or one component."""
+        return _START if self.means_init is None and shape.n_components > 1 else 0.0
+
+    def pool_round(self, number: int, n_rows: float | None) -> PoolRound:
+        """Return a round of the pooled Gaussian; the second still takes known cells one by one."""
+        return PoolRound(self.covariance, self.n_columns, n_rows, self.incomplete, by_cell=number == 2)
+
+    def _pool_sensitivity(self, adjacency: str, number: int) -> float:
+        d = self.n_columns
+        anywhere = None if number == 1 else Pool(np.zeros(d), np.eye(d), 1.0)
+        return self.pool_round(number, None).statistic(anywhere).sensitivity(adjacency)
 
     def _em_sensitivity(self, k: int, adjacency: str) -> float:
         d, m = self.n_columns, k + 2 * (self.background_weight > 0)
@@ -150,16 +171,16 @@ def fit_mixture(
 ) -> FittedMixture:
     """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
     adjacency = gate.plan.adjacency
-    pool = _pool_round(gate, request, "pool 1", n_rows, None, progress)[0]
+    pool = _pool_round(gate, request, 1, n_rows, None, progress)[0]
     n = pool.n_rows
     shape = MixtureShape.allowed(request, n, gate.plan)
     if n_rows is None:
         gate.refine(_RESERVED, request.stages(shape, adjacency))
-    pool, redraw_pool = _pool_round(gate, request, "pool 2", n, pool, progress)
+    pool, redraw_pool = _pool_round(gate, request, 2, n, pool, progress)
     weight = request.background_weight
     background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
-    if shape.n_components == 1:
-        pool, redraw_pool = _pool_round(gate, request, "pool 3", n, pool, progress)
+    if request.is_pool_alone(shape):
+        pool, redraw_pool = _pool_round(gate, request, 3, n, pool, progress)
 
         def alone(pool: Pool) -> MixtureState:
             return MixtureState(np.ones(1), pool.mean[None], pool.covariance[None], background)
@@ -176,6 +197,7 @@ def fit_mixture(
         smallest_eigenvalue=smallest,
         average_from=shape.iterations // 2,
         least_background=_LEAST_BACKGROUND * weight / 2,
+        incomplete=request.incomplete,
     )
     stages = [f"em {j + 1}" for j in range(shape.iterations)]
     state, before, released = run_em(gate, step, start, stages, progress)
@@ -190,13 +212,14 @@ def fit_mixture(
 def _pool_round(
     gate: ReleaseGate,
     request: MixtureRequest,
-    stage: str,
+    number: int,
     n_rows: float | None,
     before: Pool | None,
     progress: Progress,
 ) -> tuple[Pool, Callable[[PublicRandom], Pool]]:
+    stage = f"pool {number}"
     progress.step(stage)
-    model = PoolRound(request.covariance, request.n_columns, n_rows)
+    model = request.pool_round(number, n_rows)
     with one_thread():
         released = gate.release(stage, model.statistic(before))
         pool = model.m_step(before, released)
@@ -218,14 +241,25 @@ def _start(
 ) -> MixtureState:
     """Start from private k-means (or public means), and covariances that share the pooled volume."""
     k, d = shape.n_components, request.n_columns
-    if request.means_init is None:
+    if k == 1 and request.means_init is None:
+        means, weights = pool.mean[None], np.ones(1)
+    elif request.means_init is None:
         # Where the pool found the rows: bounds may be far wider than they.
         reach = GRID * min(2.0, _REACH * math.sqrt(np.trace(pool.covariance)))
         known = Frame(onto_grid(pool.mean[None] * GRID)[0], reach, pool.n_rows)
-        centres, lloyd, before, released = fit_centres(gate, d, pool.n_rows, k, random_state, progress, known)
+        rows = _filled(gate, pool) if request.incomplete else gate
+        centres, lloyd, before, released = fit_centres(rows, d, pool.n_rows, k, random_state, progress, known)
         means = centres / GRID
         weights = count_weights(*lloyd.counts(before, released), pool.n_rows)
     else:
         means, weights = request.means_init[:k], np.full(k, 1 / k)
     covariances = np.repeat((k ** (-2 / d) * pool.covariance)[None], k, axis=0)
     return MixtureState(weights, means, covariances, background)
+
+
+def _filled(gate: ReleaseGate, pool: Pool) -> MappedRowsGate:
+    """Let missing cells be what the pool expects of them."""
+    with one_thread():
+        alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])
+    frames = PatternFrames(alone)
+    return MappedRowsGate(gate, lambda rows: fill_rows(alone, frames, rows))

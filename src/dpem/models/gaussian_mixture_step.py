@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, noise_entries
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance, noise_entries
+from dpem.em.incomplete_moments import IncompleteMoments
 from dpem.models.gaussian_density import cholesky
-from dpem.models.gaussian_pool import james_stein, kept_variance, symmetric
+from dpem.models.gaussian_pool import james_stein, symmetric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,6 +91,8 @@ class MixtureStep:
         The step from which moments are averaged with past ones.
     least_background : float
         Smallest weight of each background component; none where it is zero.
+    incomplete : bool
+        Whether rows may have missing cells.
     """
 
     pool: Pool
@@ -100,6 +103,7 @@ class MixtureStep:
     smallest_eigenvalue: float
     average_from: int
     least_background: float
+    incomplete: bool = False
 
     # -- E-step --------------------------------------------------------------------------------------------
 
@@ -113,7 +117,8 @@ class MixtureStep:
             means = np.concatenate([means, self.background.means])
             factors = np.concatenate([factors, self.background.factors])
         components = GaussianComponents.from_parameters(weights, means, factors)
-        return FrameMoments(components, k, self.covariance, self.clip, self.count_scale)
+        moments = IncompleteMoments if self.incomplete else FrameMoments
+        return moments(components, k, self.covariance, self.clip, self.count_scale)
 
     def noise_of_average(self, before: MixtureState, after: MixtureState) -> float:
         """Return the noise of the averaged moments over what the last release alone gives them."""

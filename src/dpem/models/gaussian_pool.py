@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, noise_entries
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance, noise_entries
+from dpem.em.incomplete_moments import CentredMoments, IncompleteMoments
 from dpem.em.shrinkage import kept_part
 from dpem.models.gaussian_density import cholesky
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpem.em.gaussian_moments import Covariance
     from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["Pool", "PoolRound", "clip_radius", "james_stein", "kept_variance", "symmetric"]
+__all__ = ["Pool", "PoolRound", "clip_radius", "james_stein", "symmetric"]
 
 _COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s over tau, in one column and in many
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
@@ -68,37 +68,55 @@ class PoolRound:
         Columns of a row.
     n_rows : float, optional
         Number of rows where it is public or known from an earlier round; else this round yields it.
+    incomplete : bool
+        Whether rows may have missing cells.
+    by_cell : bool
+        Where they may: take moments of the cells that are known, column by column. Else a step of EM: slow
+        where much is missing and the round before far off, but right whatever makes cells be missing.
     """
 
     covariance: Covariance
     n_columns: int
     n_rows: float | None
+    incomplete: bool = False
+    by_cell: bool = False
 
-    def statistic(self, parameters: Pool | None) -> FrameMoments:
+    def statistic(self, parameters: Pool | None) -> FrameMoments | CentredMoments:
         """Return the moments of all rows: in the unit ball, or in the frame of the round before."""
         d = self.n_columns
         kind: Covariance = "full" if self.covariance == "tied" else self.covariance
         if parameters is None:
             components = GaussianComponents.from_parameters(np.ones(1), np.zeros((1, d)), np.eye(d)[None])
-            return FrameMoments(components, 1, kind, 1.0, _FIRST_COUNT_SCALE)
+            first = FrameMoments(components, 1, kind, 1.0, _FIRST_COUNT_SCALE)
+            return CentredMoments(first) if self.incomplete else first
         components = GaussianComponents.from_parameters(
-            np.ones(1), parameters.mean[None], parameters.factor[None]
+            np.ones(1), parameters.mean[None], self._factor(parameters)[None]
         )
-        return FrameMoments(components, 1, kind, *clip_radius(d, 3.0))
+        if self.incomplete and not self.by_cell:
+            return IncompleteMoments(components, 1, kind, *clip_radius(d, 3.0))
+        later = FrameMoments(components, 1, kind, *clip_radius(d, 3.0))
+        return CentredMoments(later) if self.incomplete else later
+
+    def _factor(self, parameters: Pool) -> NDArray[np.float64]:
+        """Return the frame of the next round: of columns, where their cells are taken one by one."""
+        if self.incomplete and self.by_cell:
+            return np.diag(np.sqrt(np.diagonal(parameters.covariance)))
+        return parameters.factor
 
     def m_step(self, parameters: Pool | None, released: ReleasedStatistics) -> Pool:
         """Return mean and covariance, drawn to a round shape as far as noise could explain what they show."""
         d = self.n_columns
         statistic = self.statistic(parameters)
         framed = statistic.read(released)
-        moments, s = framed.moments[0], statistic.count_scale
+        frame = statistic.moments if isinstance(statistic, CentredMoments) else statistic
+        moments, s = framed.moments[0], frame.count_scale
         n = max(1.0, self.n_rows if self.n_rows is not None else float(moments[0, 0]) / s**2)
         beside = framed.noise / math.sqrt(2) / n  # noise of an entry beside the diagonal
         shift = moments[0, 1:] / (s * n)
         shift *= kept_part(float(shift @ shift), d * (beside / s) ** 2)
         second = moments[1:, 1:] / n
         if parameters is not None:
-            second = second / kept_variance(d, statistic.clip)
+            second = second / kept_variance(d, frame.clip)
         inside = self._repaired(
             symmetric(second - np.outer(shift, shift)),
             framed.noise / n,
@@ -106,14 +124,14 @@ class PoolRound:
         )
         if parameters is None:
             return Pool(onto_grid(shift[None] * GRID)[0] / GRID, inside, n)
-        factor = parameters.factor
+        factor = self._factor(parameters)
         mean = onto_grid((parameters.mean + factor @ shift)[None] * GRID)[0] / GRID
         return Pool(mean, _within_ball(symmetric(factor @ inside @ factor.T)), n)
 
     def _repaired(self, inside: NDArray[np.float64], noise: float, *, first: bool) -> NDArray[np.float64]:
         d = self.n_columns
         level = noise * math.sqrt(d / 2)
-        if self.covariance == "diag":
+        if self.covariance == "diag" or (first and self.incomplete):  # of columns alone: see `CentredMoments`
             inside = np.diag(np.diagonal(inside))
         elif self.covariance == "spherical":
             inside = np.eye(d) * np.trace(inside) / d
@@ -132,13 +150,6 @@ def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bound eigenvalues by what rows in the unit ball can have, whatever noise says."""
     values, vectors = np.linalg.eigh(covariance)
     return symmetric(vectors * np.clip(values, _NARROWEST, 1.0) @ vectors.T)
-
-
-def kept_variance(d: float, clip: float) -> float:
-    """Return what clipping at radius `clip` leaves of the variance of a standard Gaussian."""
-    squared = clip * clip
-    inside = float(special.gammainc(d / 2 + 1, squared / 2))
-    return inside + squared / d * float(special.gammaincc(d / 2, squared / 2))
 
 
 def james_stein(

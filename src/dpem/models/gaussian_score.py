@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpem.em.gaussian_moments import GaussianComponents
+from dpem.em.missing_cells import PatternFrames
 from dpem.em.queries import LINEAR_BITS, interval_sensitivity
 from dpem.em.softmax import softmax
 from dpem.models.gaussian_density import cholesky
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["LogDensities"]
+__all__ = ["KnownLogDensities", "LogDensities"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,10 +67,13 @@ class LogDensities:
         """Sum the scaled log-densities, then count."""
         _, squared = self.components.frames(rows)
         _, largest, total = softmax(self.components.log_joint(squared))
-        part = (largest + np.log(total) - self.low) / (self.high - self.low)
+        scaled = self._scaled_sum(largest + np.log(total))
+        return np.array([scaled, rows.shape[1] << LINEAR_BITS][: self.size])
+
+    def _scaled_sum(self, density: NDArray[np.float64]) -> int:
+        part = (density - self.low) / (self.high - self.low)
         # Written so that whatever is not a number counts as the lowest: no row may cause an error.
-        scaled = np.floor(np.where(part > 0.0, np.minimum(part, 1.0), 0.0) * 2.0**LINEAR_BITS)
-        return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
+        return int(np.floor(np.where(part > 0.0, np.minimum(part, 1.0), 0.0) * 2.0**LINEAR_BITS).sum())
 
     def mean(self, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
         """Return the mean log-density, in units of the ball, and what the noise does to it."""
@@ -78,3 +83,48 @@ class LogDensities:
         # The noise of a private number of rows moves the mean too, by the mean's own place in the interval.
         spread = 1.0 if n_rows is not None else math.hypot(1.0, part)
         return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * spread
+
+
+@dataclass(frozen=True, eq=False)
+class KnownLogDensities(LogDensities):
+    """`LogDensities` of the cells that are known, each in the user's units."""
+
+    log_scale: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of every column
+
+    @classmethod
+    def of_known_cells(
+        cls,
+        weights: NDArray[np.float64],
+        means: NDArray[np.float64],
+        covariances: NDArray[np.float64],
+        log_scale: NDArray[np.float64],
+        *,
+        counted: bool,
+    ) -> KnownLogDensities:
+        """Take a mixture as `of_mixture` does, and the scale of every column."""
+        d = means.shape[1]
+        components = GaussianComponents.from_parameters(weights, means, cholesky(covariances))
+        # A known cell adds to the last component's lowest value, and to a peak no more than given all others.
+        lowest = 0.5 * math.log(d / (2 * math.pi)) - log_scale
+        low = math.log(weights[-1]) - d / 2 + float(np.minimum(lowest, 0.0).sum())
+        precisions = np.diagonal(np.linalg.inv(covariances), axis1=1, axis2=2)
+        highest = 0.5 * np.log(precisions / (2 * math.pi)) - log_scale
+        peaks = np.log(weights) + np.maximum(highest, 0.0).sum(axis=1)
+        high = float(peaks.max() + np.log(np.exp(peaks - peaks.max()).sum()))
+        return cls(components, low, max(high, low + 1e-9), counted, log_scale=log_scale)
+
+    @cached_property
+    def _frames(self) -> PatternFrames:
+        return PatternFrames(self.components)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the scaled log-densities of known cells, then count."""
+        total = 0
+        for held, which, frames in self._frames.groups(rows):
+            joint = frames.log_joint(which, np.nan_to_num(rows[:, held]))
+            _, largest, sums = softmax(joint)
+            jacobian = np.zeros(len(held))
+            for known, scale in zip(~frames.missing.T, self.log_scale, strict=True):
+                jacobian += np.where(known[which], scale, 0.0)
+            total += self._scaled_sum(largest + np.log(sums) - jacobian)
+        return np.array([total, rows.shape[1] << LINEAR_BITS][: self.size])

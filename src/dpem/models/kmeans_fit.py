@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpem.em.estimator import PublicRandom
     from dpem.em.plan import PrivacyUnit
     from dpem.em.progress import Progress
-    from dpem.em.release import ReleaseGate
+    from dpem.em.release import Gate
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
 
 __all__ = ["LloydModel", "fit_centres", "kmeans_stages", "plan_kmeans"]
@@ -129,7 +129,7 @@ class LloydModel:
 
 
 def fit_centres(
-    gate: ReleaseGate,
+    gate: Gate,
     n_columns: int,
     n_rows: float | None,
     n_clusters: int,
@@ -171,7 +171,7 @@ def fit_centres(
 
 
 def _leading_axes(
-    gate: ReleaseGate, frame: Frame, n_clusters: int, progress: Progress
+    gate: Gate, frame: Frame, n_clusters: int, progress: Progress
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the axes along which clusters can be told from noise, and how far the rows reach along each."""
     progress.step("leading axes")
@@ -190,13 +190,13 @@ def _leading_axes(
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
 
 
-def _noise_of_one_row(gate: ReleaseGate, stage: str) -> float:
+def _noise_of_one_row(gate: Gate, stage: str) -> float:
     """Return a stage's noise over what one row can move, also where the unit of privacy is a person."""
     return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
 
 
 def _start(
-    gate: ReleaseGate,
+    gate: Gate,
     frame: Frame,
     axes: NDArray[np.float64],
     half_widths: NDArray[np.float64],

@@ -21,6 +21,7 @@ from dpem.em.fast import compiled_kernels
 from dpem.engines import LocalEngine
 from dpem.errors import InvalidArgumentError
 from dpem.models.gaussian_density import cholesky, log_joint, log_sum, precision_cholesky
+from dpem.models.gaussian_incomplete import incomplete_log_joint, known_cells
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,21 +75,27 @@ def fit_plain(
     tol: float,
     reg_covar: float,
     means_init: NDArray[np.float64] | None,
+    missing: bool,
     random_state: PublicRandom,
     n_jobs: int | None,
     progress: Progress,
 ) -> PlainMixture:
-    """Run EM from k-means until the mean log-likelihood rises by less than `tol`."""
+    """Run EM from k-means until the mean log-likelihood rises by less than `tol`.
+
+    With `missing`, cells that are NaN have their conditional expectations; the start has column means.
+    """
     progress.step("k-means start")
     rows = source.block(0, source.n_rows).T
-    kmeans = PlainKMeans(k, n_init=1, random_state=random_state).fit(rows)
+    incomplete = np.isnan(rows).any(axis=1) if missing else np.zeros(len(rows), dtype=bool)
+    filled, complete = (_with_column_means(rows), rows[~incomplete]) if incomplete.any() else (rows, rows)
+    kmeans = PlainKMeans(k, n_init=1, random_state=random_state).fit(filled)
     n = source.n_rows
     means, labels = kmeans.cluster_centers_, kmeans.labels_
 
     def assigned(part: slice) -> tuple[NDArray[np.float64], float]:
         return (labels[part][:, None] == np.arange(k)).astype(np.float64), 0.0
 
-    moments = _moments(rows, means, assigned, covariance, n_jobs)
+    moments = _moments(filled, means, assigned, covariance, n_jobs)
     weights, means, covariances = _m_step(moments, means, covariance, reg_covar)
     if means_init is not None:
         means = means_init
@@ -97,7 +104,11 @@ def fit_plain(
     for n_iter in range(1, max_iter + 1):
         progress.step(f"step {n_iter}")
         try:
-            moments = _e_step(rows, weights, means, covariances, covariance, n_jobs)
+            moments = _Moments.zeros(*means.shape)
+            if not incomplete.all():
+                moments += _e_step(complete, weights, means, covariances, covariance, n_jobs)
+            if incomplete.any():
+                moments += _incomplete_e_step(rows[incomplete], weights, means, covariances)
         except np.linalg.LinAlgError as error:
             raise InvalidArgumentError(
                 f"Expected covariances of full rank, got a component with none at reg_covar={reg_covar:g}. "
@@ -164,6 +175,39 @@ def _e_step(
         return np.exp(joint - density[:, None]), float(density.sum())
 
     return _moments(rows, means, expected, covariance, n_jobs)
+
+
+def _with_column_means(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    known = ~np.isnan(rows)
+    if not known.any(axis=0).all():
+        raise InvalidArgumentError("Expected a known cell in every column, got a column without any.")
+    means = np.where(known, rows, 0.0).sum(axis=0) / known.sum(axis=0)
+    return np.where(known, rows, means)
+
+
+def _incomplete_e_step(
+    rows: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    covariances: NDArray[np.float64],
+) -> _Moments:
+    """Return expected moments about the means of rows with missing cells."""
+    joint = incomplete_log_joint(rows, weights, means, covariances)
+    density = log_sum(joint)
+    g = np.exp(joint - density[:, None])
+    k, d = means.shape
+    total = _Moments(g.sum(axis=0), np.zeros((k, d)), np.zeros((k, d, d)), float(density.sum()))
+    for held, cells in known_cells(rows):
+        for j, covariance in enumerate(covariances):
+            precisions, _ = cells.precisions(covariance)
+            _, y = cells.relative(means[j], precisions)
+            relative, weight = y @ covariance, g[held, j]
+            per_pattern = np.bincount(cells.which, weights=weight, minlength=len(cells.known))
+            known = np.tensordot(per_pattern, precisions, axes=1)
+            total.sums[j] += weight @ relative
+            total.squares[j] += (relative * weight[:, None]).T @ relative
+            total.squares[j] += weight.sum() * covariance - covariance @ known @ covariance
+    return total
 
 
 def _moments(
