@@ -4,26 +4,36 @@ from dpem import errors, paper, privacy, testing
 from dpem.data.scaler import BoundsScaler
 from dpem.data.schema import Schema
 from dpem.em.estimator import load
+from dpem.em.exponential_family import ExponentialFamily
+from dpem.em.model_check import check_model
 from dpem.em.projection import cosine_basis
 from dpem.models.diagnostics import clipped_fraction, nicv, private_nicv
+from dpem.models.discrete_mixtures import BernoulliMixture, CategoricalMixture, PoissonMixture
 from dpem.models.factor_analysis import FactorAnalysis, factors_allowed
 from dpem.models.gaussian_mixture import GaussianMixture
 from dpem.models.kmeans import KMeans
 from dpem.models.private_bounds import private_bounds
+from dpem.models.private_em import PrivateEM
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.statement import PrivacyStatement
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "BernoulliMixture",
     "BoundsScaler",
+    "CategoricalMixture",
+    "ExponentialFamily",
     "FactorAnalysis",
     "GaussianMixture",
     "KMeans",
     "Ledger",
+    "PoissonMixture",
     "PrivacyStatement",
+    "PrivateEM",
     "Schema",
     "__version__",
+    "check_model",
     "clipped_fraction",
     "cosine_basis",
     "errors",

@@ -15,6 +15,8 @@
     DpemWarning (UserWarning)
     ├── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
     ├── DeltaWarning                         delta is not below one over the number of rows
+    ├── FewerComponentsWarning               noise leaves room for fewer components than were asked for
+    ├── ModelWarning                         a plug-in model failed on released values
     └── WeakSignalWarning                    public numbers say that noise will hide the structure
 
 Messages speak of public facts alone: arguments, budgets and file names, never of a row.
@@ -106,6 +108,10 @@ class DeltaWarning(DpemWarning):
 
 class FewerComponentsWarning(DpemWarning):
     """Noise leaves room for fewer components than were asked for; fewer are fitted."""
+
+
+class ModelWarning(DpemWarning):
+    """A plug-in model could not go on from released sums; the step was left out."""
 
 
 class WeakSignalWarning(DpemWarning):

@@ -3,5 +3,6 @@
 from dpem.data.domain import Domain, IncompleteRows, RowGrid
 from dpem.data.schema import Column, Schema
 from dpem.data.sources import RowSource
+from dpem.data.table import TableGrid
 
-__all__ = ["Column", "Domain", "IncompleteRows", "RowGrid", "RowSource", "Schema"]
+__all__ = ["Column", "Domain", "IncompleteRows", "RowGrid", "RowSource", "Schema", "TableGrid"]

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
-from dpem.data import Domain, RowGrid, RowSource, Schema
+from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import ReleaseGate
@@ -147,13 +147,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
         return source.n_rows
 
-    def _gate(self, plan: Plan, source: RowSource, domain: RowGrid) -> ReleaseGate:
+    def _gate(self, plan: Plan, source: RowSource, domain: RowGrid, n_jobs: int | None = None) -> ReleaseGate:
         """Charge the whole plan and return the gate that may read the rows."""
         ledger = self.ledger
         if ledger is not None and not isinstance(ledger, Ledger):
             ledger = Ledger(ledger)
         purpose = f"{self._public_name}.fit"
-        return ReleaseGate(plan, source, domain, LocalEngine(self.n_jobs), ledger=ledger, purpose=purpose)
+        engine = LocalEngine(n_jobs or self.n_jobs)
+        return ReleaseGate(plan, source, domain, engine, ledger=ledger, purpose=purpose)
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -165,7 +166,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 error.add_note("The ledger was charged before the data was read, and stays charged.")
             raise
 
-    def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain) -> None:
+    def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid) -> None:
         """Write columns, plan and privacy statement of a finished fit."""
         self._keep_columns(source)
         plan = gate.plan
@@ -220,7 +221,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return rows whose columns are those of the fit; only what is public of them is checked."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        source = RowSource(X, self.schema)
+        source = RowSource(X, self._schema_of_fit)
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
                 "The feature names should match those that were passed during fit: "
@@ -232,6 +233,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"{self.n_features_in_} features as input."
             )
         return source
+
+    @property
+    def _schema_of_fit(self) -> Schema | None:
+        """The schema that rows to predict are parsed by."""
+        return self.schema
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""
@@ -270,8 +276,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return saved
 
     @classmethod
-    def _restore(cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        parameters = dict(metadata["parameters"])
+    def _restore(cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], model: Any = None) -> Self:
+        if model is not None:
+            raise _validate.fail("no model for a file that needs none", "model", type(model).__name__)
+        return cls._rebuilt(metadata, arrays, metadata["parameters"])
+
+    @classmethod
+    def _rebuilt(
+        cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
+    ) -> Self:
+        """Build the estimator from its arguments, and give it back what it had found."""
+        parameters = dict(parameters)
         if parameters.get("schema") is not None:
             parameters["schema"] = Schema(parameters["schema"])
         privacy = PrivacyStatement.from_dict(metadata["privacy"])
@@ -296,13 +311,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return str(diagram)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     """Load a model that `save` wrote. Its claim of privacy is checked against its events again.
 
     Parameters
     ----------
     path : path-like
         The file.
+    model : ExponentialFamily, optional
+        The plug-in model of a :class:`dpem.PrivateEM`: files hold no code.
 
     Returns
     -------
@@ -310,11 +327,11 @@ def load(path: str | os.PathLike[str]) -> Any:
         The fitted model.
     """
     metadata, arrays = read_model(path)
-    model = _MODELS.get(metadata.get("model", ""))
-    if model is None:
+    estimator = _MODELS.get(metadata.get("model", ""))
+    if estimator is None:
         raise ModelFileError(f"Expected a model that this dpem knows, got {metadata.get('model')!r}.")
     try:
-        return model._restore(metadata, arrays)
+        return estimator._restore(metadata, arrays, model)
     except (KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(
             f"Expected a whole model in {str(path)!r}: something is missing or damaged."

@@ -27,6 +27,7 @@ __all__ = [
     "CellHistogram",
     "ColumnHistograms",
     "ColumnSquares",
+    "CountedRows",
     "DistanceHistogram",
     "IntervalSum",
     "RelativeSums",
@@ -72,6 +73,23 @@ class Sums:
         """Return the column sums, then the weighted count."""
         sums = rows.sum(axis=1).astype(np.int64)
         return np.append(sums, int(GRID) * rows.shape[1]) if self.counted else sums
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRows:
+    """The number of rows. Eq. (S-5) with a single cell."""
+
+    size: int = 1
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of a histogram."""
+        return sensitivity.histogram(adjacency, norm)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count."""
+        return np.array([rows.shape[1]])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,339 @@
+"""The estimator around a plug-in model."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.data import RowSource, Schema, TableGrid
+from dpem.em.clipped_statistic import read_only, treats_blocks
+from dpem.em.estimator import PrivateEstimator
+from dpem.em.exponential_family import ExponentialFamily
+from dpem.em.loop import spread_of_draws
+from dpem.em.model_check import check_model
+from dpem.em.progress import Progress
+from dpem.errors import InvalidArgumentError
+from dpem.models.private_em_fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dpem.em.estimator import Ledger
+    from dpem.em.exponential_family import Parameters
+
+__all__ = ["ModelEstimator", "PrivateEM"]
+
+_DRAWS = 100  # of the noise, for standard errors
+_PLAIN_ITERATIONS = 200
+
+
+class ModelEstimator(PrivateEstimator):
+    """What all estimators of plug-in models share: a schema, a model, and its parameters."""
+
+    max_iter: int | None
+    tol: float
+    clip_norm: float | None = None
+    data_norm = None
+
+    parameters_: Parameters
+    standard_errors_: dict[str, NDArray[np.float64]]
+    schema_: Schema
+
+    @abstractmethod
+    def _make_model(self, schema: Schema) -> ExponentialFamily:
+        """Return the model for these columns; raise where it has no use for one of them."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        It is tried on made-up rows first; then the budget is charged, and then rows are read. No cell raises:
+        what is not as the schema declares goes to its declared place.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Rows.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_budget()
+        random_state = self._random()
+        schema = self._columns(X)
+        source = RowSource(X, schema)
+        if self.adjacency == "replace_one":
+            _validate.integer(source.n_rows, "number of rows")
+        n_rows = None if self._plain else self._public_rows(source)
+        model = self._make_model(schema)
+        shape = check_model(model, schema, self.clip_norm, float(n_rows or 1000))
+        most = _PLAIN_ITERATIONS if self._plain else DEFAULT_ITERATIONS
+        iterations = most if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
+        bounds_source = "declared" if self.schema is None else self.schema.source
+        request = ModelRequest(model, TableGrid(schema, bounds_source), shape, iterations)
+        progress = Progress(type(self).__name__, self.verbose)
+        if self._plain:
+            tol = _validate.non_negative(self.tol, "tol")
+            parameters, self.n_iter_ = fit_plain_model(source, request, random_state, tol, progress)
+            self._keep(schema, parameters)
+            self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
+            self._state_not_private(source)
+            return self
+        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
+        gate = self._gate(plan, source, request.grid, n_jobs=self.n_jobs if treats_blocks(model) else 1)
+        with self._charged():
+            fitted = fit_model(gate, request, n_rows, random_state, progress)
+            draws = (tuple(fitted.redraw(random_state).values()) for _ in range(_DRAWS))
+            spread = spread_of_draws(draws)
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
+        self._keep(schema, fitted.parameters)
+        self.standard_errors_ = dict(zip(fitted.parameters, spread, strict=True))
+        self.n_iter_ = iterations
+        self._state(gate, source, request.grid)
+        return self
+
+    @property
+    def _schema_of_fit(self) -> Schema | None:
+        return self.schema_
+
+    def _columns(self, X: Any) -> Schema:
+        """Return the schema, or one of numbers within the bounds."""
+        if (self.schema is None) == (self.bounds is None):
+            raise InvalidArgumentError(
+                "Expected exactly one of bounds and schema. Declare public limits, such as bounds=(low, "
+                "high) "
+                "with numbers or one per column. They are never read from the data."
+            )
+        if self.schema is not None:
+            if not isinstance(self.schema, Schema):
+                raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
+            self.schema.require_complete()
+            return self.schema
+        source = RowSource(X)
+        domain = self._domain(source.n_columns, source.names)
+        low, high = np.asarray(domain.low), np.asarray(domain.high)
+        names = source.names or [f"column {j}" for j in range(source.n_columns)]
+        return Schema(
+            {
+                name: {"kind": "continuous", "bounds": [float(low[j]), float(high[j])]}
+                for j, name in enumerate(names)
+            }
+        )
+
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        """Write what a fit found."""
+        self.schema_ = schema
+        self.parameters_ = parameters
+        self._model = self._make_model(schema)
+
+    # -- after the fit -----------------------------------------------------------------------------------
+
+    def _table(self, X: Any) -> NDArray[np.float64]:
+        """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
+        source = self._fitted_source(X)
+        if source.n_rows == 0:
+            raise InvalidArgumentError(
+                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
+                f"required."
+            )
+        return source.block(0, source.n_rows)
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Return the log-density of each row. As sensitive as X: keep it with the data."""
+        rows = self._table(X)
+        locked = read_only(self.parameters_)
+        return np.array([self._model.log_density(row.copy(), locked) for row in rows.T])
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-density of the rows. As sensitive as X."""
+        return float(self.score_samples(X).mean())
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        arrays = {f"parameter_{name}": value for name, value in self.parameters_.items()}
+        return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        return super()._saved_parameters() | {"fitted_schema": self.schema_.to_dict()}
+
+    @classmethod
+    def _rebuilt(
+        cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
+    ) -> Self:
+        parameters = dict(parameters)
+        schema = Schema(parameters.pop("fitted_schema"))
+        model = super()._rebuilt(metadata, {}, parameters)
+        released = {
+            name.removeprefix("parameter_"): value
+            for name, value in arrays.items()
+            if name.startswith("parameter_")
+        }
+        errors = {
+            name.removeprefix("standard_error_"): value
+            for name, value in arrays.items()
+            if name.startswith("standard_error_")
+        }
+        shapes = {name: value.shape for name, value in released.items()}
+        if not released or shapes != {name: value.shape for name, value in errors.items()}:
+            raise KeyError("arrays")
+        if not all(value.dtype == np.float64 and np.isfinite(value).all() for value in arrays.values()):
+            raise KeyError("arrays")
+        model._keep(schema, released)
+        model.standard_errors_ = errors
+        return model
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Arrays are taken back with the schema that they belong to."""
+
+
+class PrivateEM(ModelEstimator):
+    """Fit a model of your own by EM under differential privacy.
+
+    Each step releases the sum of the model's expected statistics with one Gaussian mechanism, every row's
+    vector cut to a norm C: the model's own bound, or `clip_norm`. Nothing that the model does can cost
+    privacy (:class:`dpem.ExponentialFamily` tells why); docs/plug-in.md is a tutorial.
+
+    Parameters
+    ----------
+    model : ExponentialFamily
+        The model.
+    epsilon : float
+        The privacy budget. ``math.inf`` runs plain EM, marked as not private.
+    delta : float, default 1e-5
+        The other half of the budget: choose it well below one over the number of rows.
+    bounds : (low, high)
+        Public limits of columns of numbers, one pair or one per column. Values beyond are clipped.
+    schema : Schema
+        Instead of bounds: columns of any kind.
+    clip_norm : float, optional
+        The norm C that each row's vector is cut to; needed where the model proves none.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private. Replacing a row costs 2 C, or sqrt 2 C where the
+        model certifies that no entry is negative; adding or removing one costs C.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    max_iter : int, optional
+        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+    tol : float, default 1e-8
+        For plain EM alone: it ends when no parameter changes by more.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds starts and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Not used: code of others runs on one thread.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    parameters_ : dict of str to ndarray
+        What the model's `m_step` returned last.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to each parameter.
+    privacy_ : PrivacyStatement
+        The guarantee.
+    plan_ : Plan
+        Every release with its noise.
+    n_iter_ : int
+        EM steps.
+
+    Examples
+    --------
+    Two exponential laws with unknown rates, each row a waiting time:
+
+    >>> import numpy as np
+    >>> import dpem
+    >>> class Waiting(dpem.ExponentialFamily):
+    ...     nonnegative = True
+    ...     def start(self, schema, random_state, centres):
+    ...         return {"weight": 0.5, "means": [0.5, 5.0]}
+    ...     def expected_statistics(self, row, parameters):
+    ...         w, m = parameters["weight"], parameters["means"]
+    ...         joint = np.array([w, 1 - w]) * np.exp(-row[0] / m) / m
+    ...         g = joint / joint.sum()
+    ...         return np.concatenate([g, g * row[0] / 20])
+    ...     def m_step(self, statistics, parameters, n_rows, noise):
+    ...         counts = np.maximum(statistics[:2], 2 * noise)
+    ...         means = np.clip(20 * statistics[2:] / counts, 0.05, 20)
+    ...         return {"weight": counts[0] / counts.sum(), "means": means}
+    ...     def norm_bound(self, schema):
+    ...         return np.sqrt(2)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(np.where(rng.random(20_000) < 0.3, 0.2, 3.0))[:, None]
+    >>> model = dpem.PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).fit(X)
+    >>> bool(np.abs(model.parameters_["means"] - [0.2, 3.0]).max() < 0.5)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.PrivateEM"
+
+    def __init__(
+        self,
+        model: ExponentialFamily,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        bounds: Any = None,
+        schema: Schema | None = None,
+        clip_norm: float | None = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-8,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.clip_norm = clip_norm
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _make_model(self, schema: Schema) -> ExponentialFamily:  # noqa: ARG002
+        if not isinstance(self.model, ExponentialFamily):
+            raise _validate.fail("a dpem.ExponentialFamily", "model", type(self.model).__name__)
+        return self.model
+
+    def sample(self, n_samples: int = 1) -> NDArray[np.float64]:
+        """Draw rows from the model: free, since its parameters are released."""
+        check_is_fitted(self)
+        n = _validate.integer(n_samples, "n_samples")
+        return np.asarray(
+            self._model.sample(n, read_only(self.parameters_), self._random()), dtype=np.float64
+        )
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        saved = super()._saved_parameters()
+        del saved["model"]  # code is not saved: `load` is given the model again
+        return saved
+
+    @classmethod
+    def _restore(cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], model: Any = None) -> Self:
+        if not isinstance(model, ExponentialFamily):
+            raise InvalidArgumentError(
+                "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "
+                "model=...)."
+            )
+        return cls._rebuilt(metadata, arrays, metadata["parameters"] | {"model": model})
