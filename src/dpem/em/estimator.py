@@ -221,7 +221,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return rows whose columns are those of the fit; only what is public of them is checked."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        source = RowSource(X, self._schema_of_fit)
+        source = RowSource(X, self.schema)
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
                 "The feature names should match those that were passed during fit: "
@@ -233,11 +233,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"{self.n_features_in_} features as input."
             )
         return source
-
-    @property
-    def _schema_of_fit(self) -> Schema | None:
-        """The schema that rows to predict are parsed by."""
-        return self.schema
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""

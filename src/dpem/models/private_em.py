@@ -101,10 +101,6 @@ class ModelEstimator(PrivateEstimator):
         self._state(gate, source, request.grid)
         return self
 
-    @property
-    def _schema_of_fit(self) -> Schema | None:
-        return self.schema_
-
     def _columns(self, X: Any) -> Schema:
         """Return the schema, or one of numbers within the bounds."""
         if (self.schema is None) == (self.bounds is None):
@@ -139,13 +135,13 @@ class ModelEstimator(PrivateEstimator):
 
     def _table(self, X: Any) -> NDArray[np.float64]:
         """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
-        source = self._fitted_source(X)
+        source = self._fitted_source(X)  # columns are checked; cells are then read as the fit read them
         if source.n_rows == 0:
             raise InvalidArgumentError(
                 f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
                 f"required."
             )
-        return source.block(0, source.n_rows)
+        return RowSource(X, self.schema_).block(0, source.n_rows)
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the log-density of each row. As sensitive as X: keep it with the data."""

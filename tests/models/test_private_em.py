@@ -1,0 +1,221 @@
+"""The estimator of plug-in models: fits, relations, files, the ledger, and the paper's sensitivity."""
+
+import math
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import dpem
+from dpem import ExponentialFamily, Ledger, PrivateEM, Schema
+from dpem.em.persistence import ModelFileError
+from dpem.errors import DeltaWarning, InsufficientBudgetError, InvalidArgumentError, ModelWarning
+from dpem.paper import generic_sensitivity
+from dpem.testing import insecure_noise
+
+RELATIONS = ["replace_one", "add_remove"]
+
+
+class Waiting(ExponentialFamily):
+    """Two exponential laws."""
+
+    nonnegative = True
+
+    def __init__(self, longest=20.0):
+        self.longest = longest
+
+    def start(self, schema, random_state, centres):
+        return {"weight": 0.5, "means": [0.5, 5.0]}
+
+    def responsibilities(self, x, parameters):
+        w, m = parameters["weight"], parameters["means"]
+        joint = np.array([w, 1 - w]) * np.exp(-x / m) / m
+        return joint / joint.sum(), np.log(joint.sum())
+
+    def expected_statistics(self, row, parameters):
+        g, _ = self.responsibilities(row[0], parameters)
+        return np.concatenate([g, g * row[0] / self.longest])
+
+    def m_step(self, statistics, parameters, n_rows, noise):
+        counts = np.maximum(statistics[:2], 2 * noise + 1e-9)
+        means = np.clip(self.longest * statistics[2:] / counts, 0.05, self.longest)
+        return {"weight": counts[0] / counts.sum(), "means": means}
+
+    def norm_bound(self, schema):
+        return math.sqrt(2)
+
+    def log_density(self, row, parameters):
+        return self.responsibilities(row[0], parameters)[1]
+
+    def sample(self, n, parameters, random_state):
+        which = (random_state.uniform(size=n) >= parameters["weight"]).astype(int)
+        return random_state.exponential(parameters["means"][which])[:, None]
+
+
+def waits(n=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.exponential(np.where(rng.random(n) < 0.3, 0.2, 3.0))[:, None].clip(0, 20)
+
+
+@pytest.mark.parametrize("adjacency", RELATIONS)
+def test_a_plug_in_model_is_fitted(adjacency):
+    """On secure noise, near the plain fit; statement, plan, errors, density and samples come with it."""
+    X = waits()
+    plain = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20)).fit(X)
+    model = PrivateEM(Waiting(), epsilon=2.0, bounds=(0, 20), adjacency=adjacency).fit(X)
+    np.testing.assert_allclose(model.parameters_["means"], plain.parameters_["means"], atol=0.4)
+    assert model.privacy_.is_private
+    assert model.privacy_.adjacency == adjacency
+    assert model.privacy_.bounds == {"column 0": "0 to 20"}
+    assert {name for name, *_ in model.privacy_.compare()} >= {"gdp", "zcdp"}
+    assert not plain.privacy_.is_private
+    assert model.n_iter_ == 15
+    assert 0 < model.standard_errors_["means"].max() < 1
+    assert abs(model.score(X) - plain.score(X)) < 0.05
+    assert model.sample(100).shape == (100, 1)
+    assert ("rows" in [stage.name for stage in model.plan_.stages]) == (adjacency == "add_remove")
+
+
+def test_plain_em_is_em():
+    """Each plain step equals one written here without the package."""
+    X = waits(500)
+    w, m = 0.5, np.array([0.5, 5.0])
+    for _ in range(7):
+        joint = np.array([w, 1 - w]) * np.exp(-X / m) / m
+        g = joint / joint.sum(axis=1, keepdims=True)
+        w, m = g.mean(axis=0)[0], (g * X).sum(axis=0) / g.sum(axis=0)
+    model = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), max_iter=7, tol=0.0).fit(X)
+    np.testing.assert_allclose(model.parameters_["means"], m, rtol=1e-7)
+    np.testing.assert_allclose(model.parameters_["weight"], w, rtol=1e-7)
+    converged = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20)).fit(X)
+    assert 7 < converged.n_iter_ < 200
+
+
+def test_sensitivity_is_the_papers_without_a_certificate():
+    """2 C for the sum is N times the paper's (2/N) C for the mean; a certificate saves sqrt 2."""
+
+    class Signed(Waiting):
+        nonnegative = False
+
+    X = waits(1000)
+    plans = [
+        PrivateEM(model, epsilon=1.0, delta=1e-4, bounds=(0, 20)).fit(X).plan_
+        for model in (Signed(), Waiting())
+    ]
+    one = 2.0**20 / math.sqrt(2)  # grid units per unit of the statistic, C = sqrt 2
+    found = [plan.stage("em 1").sensitivity / one for plan in plans]
+    assert found[0] == pytest.approx(1000 * generic_sensitivity(math.sqrt(2), 1000))
+    assert found[1] == pytest.approx(found[0] / math.sqrt(2))
+    assert generic_sensitivity(1.0, 3) >= 2 / 3
+    with pytest.raises(InvalidArgumentError, match="n_rows"):
+        generic_sensitivity(1.0, 0)
+
+
+def test_the_ledger_is_charged_once_and_before(tmp_path):
+    ledger = Ledger.create(tmp_path / "l.db", name="waits", cap_epsilon=1.0, cap_delta=1e-5)
+    X = waits(2000)
+    PrivateEM(Waiting(), epsilon=0.9, delta=1e-5, bounds=(0, 20), ledger=ledger).fit(X)
+    assert [spend.purpose for spend in ledger.history()] == ["dpem.PrivateEM.fit"]
+    with pytest.raises(InsufficientBudgetError):
+        PrivateEM(Waiting(), epsilon=0.9, delta=1e-5, bounds=(0, 20), ledger=tmp_path / "l.db").fit(X)
+    with pytest.raises(InvalidArgumentError, match="ledger"):
+        PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), ledger=ledger).fit(X)
+
+
+def test_files_hold_no_code(tmp_path):
+    X = waits(2000)
+    model = PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20), random_state=0).fit(X)
+    model.save(tmp_path / "m.dpem")
+    with pytest.raises(InvalidArgumentError, match=r"dpem.load\(path, model=...\)"):
+        dpem.load(tmp_path / "m.dpem")
+    again = dpem.load(tmp_path / "m.dpem", model=Waiting())
+    np.testing.assert_array_equal(again.parameters_["means"], model.parameters_["means"])
+    np.testing.assert_array_equal(again.score_samples(X[:5]), model.score_samples(X[:5]))
+    assert again.privacy_ == model.privacy_
+    assert again.schema_ == model.schema_
+    dpem.KMeans(2, epsilon=1.0, bounds=(0, 20)).fit(X).save(tmp_path / "k.dpem")
+    with pytest.raises(InvalidArgumentError, match="needs none"):
+        dpem.load(tmp_path / "k.dpem", model=Waiting())
+    content = (tmp_path / "m.dpem").read_bytes()
+    (tmp_path / "broken.dpem").write_bytes(content[: len(content) // 2])
+    with pytest.raises(ModelFileError):
+        dpem.load(tmp_path / "broken.dpem", model=Waiting())
+
+
+def test_a_schema_and_named_columns():
+    table = pd.DataFrame({"other": "x", "wait": waits(3000)[:, 0].round(3).astype(str)})
+    table.loc[5, "wait"] = "long"
+    schema = Schema({"wait": {"kind": "continuous", "bounds": [0, 20], "unit": "hours"}})
+    model = PrivateEM(Waiting(), epsilon=2.0, schema=schema).fit(table)
+    assert model.privacy_.bounds == {"wait": "0 to 20 hours"}
+    assert np.isfinite(model.score_samples(table)).all()
+    with pytest.raises(InvalidArgumentError, match="without 'wait'"):
+        model.score_samples(table[["other"]])
+
+
+def test_the_same_seed_gives_the_same_fit():
+    X = waits(1500)
+    fits = []
+    for _ in range(2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with insecure_noise(3):
+                fits.append(clone(PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20), random_state=0)).fit(X))
+    np.testing.assert_array_equal(fits[0].parameters_["means"], fits[1].parameters_["means"])
+
+
+def test_a_failing_m_step_leaves_a_paid_fit_alive():
+    """After the charge it costs a step and a warning, not the fit."""
+
+    class Sulking(Waiting):
+        def __init__(self):
+            super().__init__()
+            self.calls = 0
+
+        def m_step(self, statistics, parameters, n_rows, noise):
+            self.calls += 1
+            if self.calls == 9:
+                raise ZeroDivisionError
+            return super().m_step(statistics, parameters, n_rows, noise)
+
+    with pytest.warns(ModelWarning, match="its m_step failed"):
+        model = PrivateEM(Sulking(), epsilon=1.0, bounds=(0, 20)).fit(waits(500))
+    assert np.isfinite(model.parameters_["means"]).all()
+
+
+def test_arguments():
+    X = waits(200)
+    with pytest.raises(InvalidArgumentError, match="exactly one of bounds and schema"):
+        PrivateEM(Waiting(), epsilon=1.0).fit(X)
+    with pytest.raises(InvalidArgumentError, match=r"a dpem\.ExponentialFamily"):
+        PrivateEM("model", epsilon=1.0, bounds=(0, 20)).fit(X)
+    with pytest.raises(InvalidArgumentError, match=r"a dpem\.Schema"):
+        PrivateEM(Waiting(), epsilon=1.0, schema={}).fit(X)
+    with pytest.raises(InvalidArgumentError, match="number of rows"):
+        PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).fit(X[:0])
+    with pytest.warns(DeltaWarning):
+        PrivateEM(Waiting(), epsilon=1.0, delta=0.1, bounds=(0, 20)).fit(X)
+    with pytest.raises(NotFittedError):
+        PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).sample(3)
+    few = PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20), adjacency="add_remove").fit(X[:0])
+    assert np.isfinite(few.parameters_["means"]).all()
+
+
+def test_functions_are_a_model_too():
+    waiting = Waiting()
+    model = ExponentialFamily.from_functions(
+        start=waiting.start,
+        expected_statistics=waiting.expected_statistics,
+        m_step=waiting.m_step,
+        norm_bound=math.sqrt(2),
+        nonnegative=True,
+    )
+    fitted = PrivateEM(model, epsilon=2.0, bounds=(0, 20)).fit(waits())
+    np.testing.assert_allclose(fitted.parameters_["means"], [0.2, 3.0], atol=0.5)
+    with pytest.raises(InvalidArgumentError, match="log_density"):
+        fitted.score(waits(10))
+    with pytest.raises(InvalidArgumentError, match="sample method"):
+        fitted.sample(3)
