@@ -13,7 +13,7 @@ endef
 END_TOOLS := 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixture audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixture audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -67,6 +67,12 @@ bench-mixture-speed: $(READY)  ## one EM step and whole fits beside scikit-learn
 
 bench-mixture-paper: $(READY)  ## the paper's mixture for its compositions, beside its formulas in floating point
 	$(BIN)/python benchmarks/mixture_paper.py $(BENCH_ARGS)
+
+bench-missing: $(READY)  ## mixtures of rows with missing cells (3 minutes)
+	$(BIN)/python benchmarks/missing.py $(BENCH_ARGS)
+
+bench-latent: $(READY)  ## planted latent classes and counts, recovered (5 minutes)
+	$(BIN)/python benchmarks/latent_classes.py
 
 bench-fa: $(READY)  ## factor analysis beside the paper's text and non-private fits (half an hour)
 	$(BIN)/python benchmarks/factor.py $(BENCH_ARGS)

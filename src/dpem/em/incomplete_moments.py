@@ -1,16 +1,16 @@
 r"""Moments of rows with missing cells, each in its component's own frame, as bounded integers.
 
-In the frame of a component, x = c + L z with z standard normal. Of a row only the cells O are known; then
+In the frame of a component, x = c + L z with z standard normal. Of a row only the cells O are known; then::
 
     E[z | x_O] = W (x_O - c_O),   W = L_O^+,      E[z z' | x_O] = zhat zhat' + P,
 
 with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One
 singular value decomposition of L with the rows of missing cells at zero gives W, P = V V' and the density of
-x_O. So with psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where
+x_O. So with psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where::
 
-    |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2:
+    |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2
 
-sensitivities stay those of complete rows, Eq. (S-13). V is rounded, not P, so that what is added stays a sum
+Sensitivities stay those of complete rows, Eq. (S-13). V is rounded, not P, so that what is added stays a sum
 of squares; the norm is checked in integers. Everything is a function of one row and of released values.
 """
 

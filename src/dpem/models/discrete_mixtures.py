@@ -165,22 +165,17 @@ class CategoricalMixture(_DiscreteMixture):
 
     _public_name: ClassVar[str] = "dpem.CategoricalMixture"
     _model: CategoricalFamily
+    probabilities_: list[NDArray[np.float64]]
+    categories_: list[tuple[Any, ...]]
 
-    @property
-    def probabilities_(self) -> list[NDArray[np.float64]]:
-        """For every column, the probability of each of its categories in each component."""
-        check_is_fitted(self)
-        return self._model.tables(self.parameters_)
-
-    @property
-    def categories_(self) -> list[tuple[Any, ...]]:
-        """The categories of every column."""
-        check_is_fitted(self)
-        return [
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.probabilities_ = self._model.tables(parameters)
+        self.categories_ = [
             tuple(range(int(column.limits[0]), int(column.limits[1]) + 1))
             if column.categories is None
             else column.categories
-            for column in self.schema_.columns
+            for column in schema.columns
         ]
 
     def _make_model(self, schema: Schema) -> CategoricalFamily:
@@ -257,12 +252,11 @@ class BernoulliMixture(_DiscreteMixture):
     """
 
     _public_name: ClassVar[str] = "dpem.BernoulliMixture"
+    probabilities_: NDArray[np.float64]
 
-    @property
-    def probabilities_(self) -> NDArray[np.float64]:
-        """How probable a yes is, (k, d)."""
-        check_is_fitted(self)
-        return self.parameters_["probabilities"][:, 1::2]
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.probabilities_ = parameters["probabilities"][:, 1::2]
 
     def _make_model(self, schema: Schema) -> CategoricalFamily:
         k = _validate.integer(self.n_components, "n_components")
@@ -323,12 +317,11 @@ class PoissonMixture(_DiscreteMixture):
     """
 
     _public_name: ClassVar[str] = "dpem.PoissonMixture"
+    means_: NDArray[np.float64]
 
-    @property
-    def means_(self) -> NDArray[np.float64]:
-        """Mean counts, (k, d)."""
-        check_is_fitted(self)
-        return self.parameters_["means"]
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.means_ = parameters["means"]
 
     def _make_model(self, schema: Schema) -> PoissonFamily:
         k = _validate.integer(self.n_components, "n_components")
