@@ -64,6 +64,8 @@ def test_round_trip():
         ({"age": {"kind": "integer", "bounds": [0, "x"]}}, "bounds of 'age'"),
         ({"age": {"kind": "integer", "bounds": [0, 1], "bonds": 1}}, "got 'bonds' too"),
         ({"age": {"kind": "integer", "categories": [0, 1]}}, "no categories for column 'age'"),
+        ({"age": {"kind": "integer", "bounds": [0.5, 3]}}, "whole numbers as bounds of column 'age'"),
+        ({"age": {"kind": "continuous", "bounds": [0, 1e300]}}, "bounds within 1e.100.*for column 'age'"),
         ({"sex": {"kind": "categorical", "bounds": [0, 1]}}, "no bounds for column 'sex'"),
         ({"sex": {"kind": "categorical", "categories": "FM"}}, "list of categories for column 'sex'"),
         ({"sex": {"kind": "categorical", "categories": ["F"]}}, "two categories or more for column 'sex'"),
@@ -98,6 +100,8 @@ def _columns(draw):
     if kind in ("continuous", "integer"):
         low = draw(st.floats(-1e9, 1e9))
         declared["bounds"] = [low, low + draw(st.floats(1.0, 1e9))]
+        if kind == "integer":
+            declared["bounds"] = [math.floor(bound) for bound in declared["bounds"]]
         if draw(st.booleans()):
             declared["bounds_cost"] = [0.25, 1e-6]
     elif kind != "boolean":
@@ -298,6 +302,76 @@ def test_what_a_cell_is_never_becomes_an_error():
         block = RowSource(table, schema).block(0)
         assert block.shape == (1, 3)
         assert set(block.ravel()) <= {1.0, 5.0}
+
+
+@pytest.mark.parametrize("cells", [[1, 2, 3], [1.0, 2.5, 3.0], [True, False, True], ["a", "b", "c"]])
+def test_a_null_changes_no_other_cell(cells):
+    """Whatever library and type: integers do not become other categories where a cell beside them is null."""
+    schema = Schema({"x": {"kind": "categorical", "categories": sorted(set(cells)), "missing": True}})
+    holes = [*cells[:-1], None]
+    whole = schema.columns[0].parse(np.array(cells, dtype=object))[0]
+    tables = {
+        "pandas": lambda c: pd.DataFrame({"x": c}),
+        "pandas categorical": lambda c: pd.DataFrame({"x": pd.Categorical(c, categories=sorted(set(cells)))}),
+        "pandas nullable": lambda c: pd.DataFrame({"x": c}).convert_dtypes(),
+        "pandas arrow": lambda c: pd.DataFrame({"x": c}).convert_dtypes(dtype_backend="pyarrow"),
+        "polars": lambda c: pl.DataFrame({"x": c}),
+        "pyarrow": lambda c: pa.table({"x": c}),
+        "pyarrow dictionary": lambda c: pa.table({"x": pa.array(c).dictionary_encode()}),
+        "lists": lambda c: [[cell] for cell in c],
+    }
+    for name, table in tables.items():
+        np.testing.assert_array_equal(RowSource(table(cells), schema).block(0)[0], whole, err_msg=name)
+        np.testing.assert_array_equal(
+            RowSource(table(holes), schema).block(0)[0], [*whole[:-1], np.nan], err_msg=name
+        )
+
+
+def test_cells_that_their_library_cannot_convert():
+    """One date beyond Python's, one text that is none: the other cells stay what they are."""
+    dates = pa.array([1, 2, 2**30], type=pa.int32()).cast(pa.date32())
+    texts = pa.array([b"1", b"\xff", b"3"])
+    schema = Schema({"x": {"kind": "continuous", "bounds": [0, 4]}})
+    for table in (
+        pa.table({"x": dates}),
+        pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(dates)}),
+        np.ma.array([["old"], ["1"], ["2"]]),
+    ):
+        assert np.isfinite(RowSource(table, schema).block(0)).all()
+    for table in (pa.table({"x": texts.dictionary_encode()}), pa.table({"x": texts})):
+        np.testing.assert_array_equal(RowSource(table, schema).block(0), [[1, 2, 3]])
+    with pytest.raises(InvalidArgumentError, match="numeric array"):
+        RowSource(np.ma.array([["old"], ["1"]]))
+
+
+def test_categories_are_found_as_others_write_them():
+    column = Schema({"x": {"kind": "categorical", "categories": [True, "F", 1.5, 7]}}).columns[0]
+    cells = ["True", "TRUE", True, b"F", decimal.Decimal("1.5"), np.float64(7.0), "7", np.int8(7), "g"]
+    np.testing.assert_array_equal(column.parse(np.array(cells, dtype=object))[0], [0, 0, 0, 1, 2, 3, 3, 3, 4])
+
+
+def test_what_was_added_is_not_declared():
+    """The category "other" comes and goes with the place of unknown ones; true is not 1."""
+    schema = Schema({"x": {"kind": "categorical", "categories": ["a", "b"]}})
+    assert schema.columns[0].categories == ("a", "b", "other")
+    assert schema.declare({"x": {"missing": True}}).columns[0].categories == ("a", "b")
+    one, two = (Schema({"x": {"kind": "ordered", "categories": c}}) for c in ([True, 2], [1, 2]))
+    assert one != two
+    with pytest.raises(InvalidArgumentError, match="columns that differ"):
+        schema.select(["x", "x"])
+
+
+def test_lists_of_lists():
+    """The schema says how wide rows are; a row that is none is missing, wherever it stands."""
+    schema = Schema({name: {"kind": "continuous", "bounds": [0, 9], "missing": True} for name in "ab"})
+    odd = [[1.0], [1, [2]], None, np.array(3.0), "xy", (1, 2, 3), [[4], 5], {}, 7]
+    for first in odd:
+        block = RowSource([first, [5, 6], [7, 8]], schema).block(0)
+        np.testing.assert_array_equal(block[:, 1:], [[5, 7], [6, 8]])
+        plain = RowSource([first, [5, 6], [7, 8]]).block(0)
+        np.testing.assert_array_equal(plain[:, 1:], [[5, 7], [6, 8]])
+    assert RowSource([], schema).block(0).shape == (2, 0)
+    assert RowSource(pd.DataFrame([], columns=["a"])).n_rows == 0
 
 
 def test_duplicate_and_empty_names():

@@ -100,7 +100,7 @@ def test_messages_do_not_depend_on_rows():
 def test_one_cell_of_a_list_never_raises(cell):
     """In nested lists what is no number is a NaN, and so is every cell of a row of another length."""
     np.testing.assert_array_equal(RowSource([[1, 2.5], [cell, 4]]).block(0), [[1, np.nan], [2.5, 4]])
-    ragged = RowSource([[1, 2.5], [3], "xy", (5, True)]).block(0)
+    ragged = RowSource([[1, 2.5], [3], "xy", (5, True)]).block(0)  # most rows have two cells
     np.testing.assert_array_equal(ragged, [[1, np.nan, np.nan, 5], [2.5, np.nan, np.nan, 1]])
 
 

@@ -1,7 +1,9 @@
 """Plug-in models: a gallery of wrong ones that cost no privacy, and the check that finds most of them."""
 
+import functools
 import math
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -301,9 +303,6 @@ class Uncopyable(Means):
         raise TypeError("no")
 
 
-COUNTER = []
-
-
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -316,7 +315,7 @@ COUNTER = []
         (changed(expected_statistics=lambda s, r, p: np.ones(1 + int(r[0] > 0))), "vectors of one length"),
         (changed(expected_statistics=lambda s, r, p: r.fill(1.0) or r), "leave the row as it is"),
         (
-            changed(expected_statistics=lambda s, r, p: COUNTER.append(1) or np.full(2, len(COUNTER))),
+            changed(expected_statistics=lambda s, r, p: np.random.default_rng().uniform(size=2)),
             "depend on one row alone",
         ),
         (changed(m_step=lambda s, t, p, n, e: {"mean": [np.inf, 0]}), "finite parameters from Changed.m"),
@@ -327,6 +326,7 @@ COUNTER = []
         (changed(nonnegative="yes"), "True or False for Changed.nonnegative"),
         (changed(encode=lambda s, r, schema: [np.nan]), "finite numbers from Changed.encode"),
         (Uncopyable(), "copied for every row"),
+        (changed(norm_bound=lambda s, schema: np.nan), "norm_bound"),
     ],
 )
 def test_mistakes_show_before_anything_is_charged(model, message, tmp_path):
@@ -338,6 +338,127 @@ def test_mistakes_show_before_anything_is_charged(model, message, tmp_path):
             np.zeros((50, 2))
         )
     assert ledger.history() == []
+
+
+CACHE = {}
+
+
+@functools.lru_cache
+def cached_root(x):
+    return np.sqrt(x)
+
+
+def memories():
+    """Models that keep something of a row where copies do not reach, as a mistake might."""
+
+    def in_class():
+        return changed(seen={})
+
+    def in_default():
+        def expected(self, row, parameters, seen=[]):  # noqa: B006
+            return np.nan_to_num(row)
+
+        return changed(expected_statistics=expected)
+
+    def in_closure():
+        seen = {}
+        return changed(expected_statistics=lambda self, row, p: seen.setdefault(row[0], np.nan_to_num(row)))
+
+    def in_module():
+        return changed(expected_statistics=lambda self, row, p: CACHE.setdefault(row[0], np.nan_to_num(row)))
+
+    def in_cache():
+        return changed(expected_statistics=lambda self, row, p: np.nan_to_num(row) + 0 * cached_root(1.0))
+
+    def in_cached_method():
+        return changed(help=functools.lru_cache(lambda self, x: x))
+
+    def in_copies():
+        return changed(__deepcopy__=lambda self, memo: self)
+
+    def in_functions():
+        seen = []
+        return ExponentialFamily.from_functions(
+            start=lambda schema, random_state, centres: {"mean": np.zeros(2)},
+            expected_statistics=lambda row, parameters: seen.append(row) or np.nan_to_num(row),
+            m_step=lambda statistics, parameters, n_rows, noise: {"mean": statistics / n_rows},
+        )
+
+    def in_an_object():
+        class Shared:
+            def __deepcopy__(self, memo):
+                return self
+
+        model = changed()
+        model.shared = Shared()
+        return model
+
+    return [value for name, value in locals().items() if name.startswith("in_")]
+
+
+@pytest.mark.parametrize("make", memories(), ids=lambda make: make.__name__)
+def test_models_that_could_remember_are_refused(make):
+    with pytest.raises(InvalidArgumentError, match=r"keeps nothing between rows.*attribute of the model"):
+        dpem.check_model(make(), SCHEMA, 1.0)
+
+
+def test_models_with_fixed_surroundings_are_taken():
+    """Numbers, locked arrays, functions and modules around a model are no memory, nor a cached property."""
+    table = np.arange(3.0)
+    table.setflags(write=False)
+    scale, name = 2.0, "x"
+
+    def helper(row, factor=1.0):
+        return np.nan_to_num(row) * factor * table[0] + scale * 0 + len(name) * 0
+
+    model = changed(
+        expected_statistics=lambda self, row, p: helper(row),
+        levels=(1, 2, ("a", None)),
+        half=property(lambda self: 0.5),
+        later=functools.cached_property(lambda self: 1),
+        static=staticmethod(lambda x: x),
+    )
+    model.own = {"seen": []}
+    assert dpem.check_model(model, SCHEMA, 1.0).n_statistics == 2
+
+
+def test_warnings_and_settings_of_a_model_stay_inside():
+    """In many threads at once: nothing is heard, filters stay, and settings of numpy end with the row."""
+
+    class Setting(Means):
+        def expected_statistics(self, row, parameters):
+            np.seterr(all="raise")
+            warnings.warn("secret", UserWarning, stacklevel=1)
+            return np.nan_to_num(row) * (1e-200 if rare(row) else 1.0)
+
+    heard = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *rest: heard.append(str(message))
+        rows = np.random.default_rng(0).uniform(-0.9, 0.9, (300, 2))
+        rows[7, 0] = 0.7312
+
+        def fit(_):
+            model = PrivateEM(Setting(), epsilon=2.0, delta=1e-4, schema=SCHEMA, clip_norm=1.0, max_iter=3)
+            return model.fit(rows).parameters_["mean"]
+
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(fit, range(4)))
+        warnings.warn("mine", UserWarning, stacklevel=1)
+    assert heard == ["mine"]
+    assert np.isfinite(found).all()
+    assert np.geterr()["over"] != "raise"
+
+
+class Leaving(Means):
+    def expected_statistics(self, row, parameters):
+        if rare(row):
+            raise SystemExit(f"secret {row}")
+        return np.nan_to_num(row)
+
+
+def test_not_even_an_exit_gets_out():
+    assert furthest(Leaving, "add_remove") <= 1
 
 
 def test_errors_of_the_model_itself_come_through():

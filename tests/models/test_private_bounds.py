@@ -85,6 +85,16 @@ def test_other_tables():
     assert found.lacking == ("name",)
 
 
+def test_columns_of_an_array_that_have_bounds():
+    rows = table()[["age", "balance"]].to_numpy()
+    half = Schema({"a": {"kind": "integer", "bounds": [0, 120]}, "b": {"kind": "continuous"}})
+    found = private_bounds(rows, half, epsilon=1.0).schema
+    assert found.columns[0].bounds == (0, 120)
+    assert found.columns[1].bounds[1] < 1
+    huge = private_bounds(rows[:, :1] * 1e60, epsilon=1.0).schema.columns[0].bounds
+    assert huge[1] > 5e61
+
+
 def test_what_noise_hides_stays_without_bounds():
     with pytest.warns(WeakSignalWarning, match="no bounds were found"):
         found = private_bounds(table(20), epsilon=0.1, delta=1e-3)

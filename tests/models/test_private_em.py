@@ -178,12 +178,49 @@ def test_a_failing_m_step_leaves_a_paid_fit_alive():
         def m_step(self, statistics, parameters, n_rows, noise):
             self.calls += 1
             if self.calls == 9:
-                raise ZeroDivisionError
+                raise IndexError("7")
             return super().m_step(statistics, parameters, n_rows, noise)
 
     with pytest.warns(ModelWarning, match="its m_step failed"):
         model = PrivateEM(Sulking(), epsilon=1.0, bounds=(0, 20)).fit(waits(500))
     assert np.isfinite(model.parameters_["means"]).all()
+
+
+def test_frames_without_names_and_other_frames():
+    """Columns go by position where no schema names them, as in the other estimators."""
+    X = waits(400)
+    model = PrivateEM(Waiting(), epsilon=2.0, delta=1e-4, bounds=(0, 20)).fit(pd.DataFrame(X))
+    assert np.isfinite(model.score(pd.DataFrame(X, columns=["wait"])))
+    assert np.isfinite(
+        PrivateEM(Waiting(), epsilon=2.0, delta=1e-4, bounds=(0, 20)).fit(X).score(pd.DataFrame(X))
+    )
+    with pytest.raises(InvalidArgumentError, match="NaN or infinity"):
+        model.score([[np.nan]])
+
+
+def test_an_m_step_may_keep_what_it_was_given():
+    """Also the parameters before: copies of the model for the rows must go on."""
+
+    class Keeping(Waiting):
+        def m_step(self, statistics, parameters, n_rows, noise):
+            self.before = parameters
+            return {"means": super().m_step(statistics, parameters, n_rows, noise)["means"], "weight": 0.5}
+
+    model = PrivateEM(Keeping(), epsilon=4.0, delta=1e-4, bounds=(0, 20)).fit(waits())
+    assert model.parameters_["means"][1] > 1.5
+    assert list(model.standard_errors_) == list(model.parameters_) == ["weight", "means"]
+
+
+def test_files_are_for_their_own_model(tmp_path):
+    class Other(Waiting):
+        pass
+
+    model = PrivateEM(Waiting(), epsilon=1.0, delta=1e-4, bounds=(0, 20)).fit(waits(300))
+    model.save(tmp_path / "m.dpem")
+    with pytest.raises(InvalidArgumentError, match="a model Waiting, as in the file"):
+        dpem.load(tmp_path / "m.dpem", model=Other())
+    with pytest.raises(InvalidArgumentError, match="tol"):
+        PrivateEM(Waiting(), epsilon=1.0, delta=1e-4, bounds=(0, 20), tol=math.inf).fit(waits(300))
 
 
 def test_arguments():

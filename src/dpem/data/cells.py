@@ -9,16 +9,28 @@ from __future__ import annotations
 import decimal
 import math
 import numbers
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
-__all__ = ["category_key", "codes", "is_null", "numbers_of"]
+__all__ = ["category_key", "codes", "is_null", "nothing_raised", "numbers_of"]
+
+
+@contextmanager
+def nothing_raised() -> Iterator[None]:
+    """Let nothing out of the block but the user's interrupt: an error would tell of a row."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # noqa: BLE001, S110  (some libraries raise others than Exception)
+        pass
 
 
 def numbers_of(cells: NDArray[Any]) -> NDArray[np.float64]:
@@ -57,13 +69,14 @@ def category_key(cell: Any) -> str:
     >>> category_key("F"), category_key(3), category_key(np.float32(3.0)), category_key(True)
     ('F', '3', '3', 'true')
     """
+    if isinstance(cell, bytes):
+        cell = cell.decode()
     if isinstance(cell, str):
         return str(cell)
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
-    if isinstance(cell, numbers.Integral):
-        return str(int(cell))
-    if isinstance(cell, numbers.Real):
+    if isinstance(cell, numbers.Real | decimal.Decimal):
+        # All numbers as floats: whether a library hands over integers may depend on a null elsewhere.
         number = float(cell)
         return str(int(number)) if number.is_integer() else repr(number)
     return ""
@@ -72,7 +85,7 @@ def category_key(cell: Any) -> str:
 def _number(cell: Any) -> float:
     if isinstance(cell, numbers.Integral):  # may be longer than any float
         return float(cell) if abs(int(cell)) < 2**1000 else math.copysign(math.inf, int(cell) >> 900)
-    if isinstance(cell, str | numbers.Real | decimal.Decimal):
+    if isinstance(cell, str | bytes | numbers.Real | decimal.Decimal):
         return float(cell)
     return math.nan
 
@@ -82,7 +95,9 @@ def _one_by_one(cells: NDArray[Any], parse: Callable[[Any], float]) -> NDArray[n
     for i, cell in enumerate(cells):
         try:
             numbers_read[i] = parse(cell)
-        except Exception:  # noqa: BLE001, S112  (whatever a cell is, it must not raise)
+        except KeyboardInterrupt:
+            raise
+        except BaseException:  # noqa: BLE001, S112  (whatever a cell is, it must not raise)
             continue
     return numbers_read
 

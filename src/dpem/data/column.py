@@ -22,6 +22,7 @@ __all__ = ["Column", "declared_column", "default_outside"]
 NUMBERS = ("continuous", "integer")
 KINDS = (*NUMBERS, "ordered", "categorical", "boolean")
 OTHER = "other"
+LARGEST = 1e100  # of a bound: beyond, squares leave the floats
 _KEYS = {"kind", "bounds", "categories", "missing", "unit", "outside", "bounds_cost"}
 _BOOLEAN_KEYS = {"false": 0, "False": 0, "FALSE": 0, "0": 0, "true": 1, "True": 1, "TRUE": 1, "1": 1}
 
@@ -92,7 +93,11 @@ class Column:
     def _codes(self) -> dict[str, int]:
         if self.kind == "boolean":
             return _BOOLEAN_KEYS
-        return {category_key(category): code for code, category in enumerate(self.categories or ())}
+        found = {category_key(category): code for code, category in enumerate(self.categories or ())}
+        for code, category in enumerate(self.categories or ()):
+            if isinstance(category, bool):  # also as others write them
+                found = {str(category): code, str(category).upper(): code} | found
+        return found
 
     @property
     def _fallback(self) -> float:
@@ -141,7 +146,7 @@ class Column:
         """Return in words what values could be."""
         if self.bounds is not None:
             low, high = self.bounds
-            words = f"{low:g} to {high:g}" + (f" {self.unit}" if self.unit else "")
+            words = f"{low:.10g} to {high:.10g}" + (f" {self.unit}" if self.unit else "")
             if self.bounds_cost is not None:
                 epsilon, delta = self.bounds_cost
                 words += (
@@ -159,7 +164,8 @@ class Column:
         if self.bounds is not None:
             declared["bounds"] = list(self.bounds)
         if self.categories is not None and self.kind != "boolean":
-            declared["categories"] = list(self.categories)
+            added = self.outside == OTHER and self.categories[-1] == OTHER and len(self.categories) > 2
+            declared["categories"] = list(self.categories[:-1] if added else self.categories)
         if self.missing:
             declared["missing"] = True
         if self.unit is not None:
@@ -205,6 +211,8 @@ def declared_column(name: Any, declared: Any) -> Column:
     if unit is not None:
         _validate.text(unit, f"unit of column {name!r}")
     bounds = None if declared.get("bounds") is None else _bounds(name, declared["bounds"])
+    if kind == "integer" and bounds is not None and any(bound != round(bound) for bound in bounds):
+        raise _validate.fail(f"whole numbers as bounds of column {name!r}", "bounds", list(bounds))
     categories: tuple[Any, ...] | None = (False, True) if kind == "boolean" else None
     if declared.get("categories") is not None:
         categories = _categories(name, declared["categories"])
@@ -234,6 +242,13 @@ def _bounds(name: str, declared: Any) -> tuple[float, float]:
     low, high = _validate.real(low, f"bounds of {name!r}"), _validate.real(high, f"bounds of {name!r}")
     if not -np.inf < low < high < np.inf:
         raise _validate.fail(f"finite bounds low < high for column {name!r}", "bounds", [low, high])
+    if max(-low, high) > LARGEST or high - low < 1 / LARGEST:
+        raise _validate.fail(
+            f"bounds within {LARGEST:g} and at least {1 / LARGEST:g} apart for column {name!r}",
+            "bounds",
+            [low, high],
+            "Change the unit of the column.",
+        )
     return low, high
 
 

@@ -196,7 +196,7 @@ class Domain:
             return {"every row": f"Euclidean norm at most {self.radius:g}"}
         names = names if names is not None else [f"column {j}" for j in range(self.n_columns)]
         return {
-            str(name): f"{low:g} to {high:g}"
+            str(name): f"{low:.10g} to {high:.10g}"
             for name, low, high in zip(names, self.low, self.high, strict=True)
         }
 

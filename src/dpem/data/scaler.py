@@ -68,7 +68,6 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
                 raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
             self.schema.require_numbers(missing=True)
         source = RowSource(X, self.schema)
-        _require_rows(source)
         domain = Domain.from_arguments(
             source.n_columns, bounds=self.bounds, schema=self.schema, names=source.names
         )
@@ -96,7 +95,6 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
                 f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        _require_rows(source)
         scaled = np.empty((source.n_rows, source.n_columns))
         with np.errstate(all="ignore"):  # a warning would tell of a row
             for start in source.starts():
@@ -117,10 +115,3 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _require_rows(source: RowSource) -> None:
-    if source.n_rows == 0:
-        raise InvalidArgumentError(
-            f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is required."
-        )

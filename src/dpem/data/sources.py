@@ -8,13 +8,14 @@ looking at them: a column is numeric by its type, or it is refused.
 from __future__ import annotations
 
 import contextlib
+import copy
 import numbers
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
-from dpem import _validate
+from dpem.data.cells import nothing_raised
 from dpem.data.table_types import doubled_names, listed
 from dpem.errors import InvalidArgumentError
 
@@ -42,6 +43,8 @@ class RowSource:
     schema : Schema, optional
         The columns to use, in order, and what their cells are: numbers, codes of categories, NaN for what is
         missing. A table without names has these columns and no others.
+    by_position : bool, default False
+        Whether a DataFrame's columns are those of the schema by their order, whatever their names.
 
     Attributes
     ----------
@@ -51,7 +54,7 @@ class RowSource:
         The shape.
     """
 
-    def __init__(self, data: Any, schema: Schema | None = None) -> None:
+    def __init__(self, data: Any, schema: Schema | None = None, *, by_position: bool = False) -> None:
         if schema is not None:
             schema.require_complete()
         self.schema = schema
@@ -61,10 +64,10 @@ class RowSource:
             raise doubled_names(error) from error
         self.names: tuple[str, ...] | None = None
         if isinstance(frame, nw.DataFrame):
-            self._columns, self.names = _frame_columns(frame, schema)
+            self._columns, self.names = _frame_columns(frame, schema, by_position=by_position)
         else:
-            self._columns = _array_columns(data, parsed=schema is not None)
-        self.n_columns = len(self._columns)
+            self._columns = _array_columns(data, None if schema is None else len(schema.columns))
+        self.n_columns: int = len(self._columns)
         self.n_rows = len(self._columns[0]) if self.n_columns else 0
         if self.n_columns == 0:
             raise InvalidArgumentError(
@@ -105,6 +108,16 @@ class RowSource:
                     block[j], changed[j] = self.schema.columns[j].parse(column[start:stop])
         return block, changed
 
+    def only(self, columns: Sequence[int]) -> RowSource:
+        """Return the same rows with some of the columns."""
+        other = copy.copy(self)
+        other._columns = [self._columns[j] for j in columns]
+        other.n_columns = len(columns)
+        other.names = None if self.names is None else tuple(self.names[j] for j in columns)
+        if self.schema is not None:
+            other.schema = self.schema.select([self.schema.names[j] for j in columns])
+        return other
+
     def blocks(self, block_rows: int | None = None) -> Iterator[NDArray[np.float64]]:
         """Yield all blocks in order."""
         for start in self.starts(block_rows):
@@ -112,10 +125,10 @@ class RowSource:
 
 
 def _frame_columns(
-    frame: nw.DataFrame[Any], schema: Schema | None
+    frame: nw.DataFrame[Any], schema: Schema | None, *, by_position: bool
 ) -> tuple[list[NDArray[Any]], tuple[str, ...] | None]:
     by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
-    wanted = list(schema.names) if schema is not None else list(by_name)
+    wanted = list(by_name) if schema is None or by_position else list(schema.names)
     missing = [name for name in wanted if name not in by_name]
     if missing:
         raise InvalidArgumentError(
@@ -127,7 +140,7 @@ def _frame_columns(
         if schema is not None:
             columns.append(_as_cells(series))
             continue
-        if not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
+        if len(series) and not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
             # No word of the type: categories are values, and the type of objects is told by looking at them.
             raise InvalidArgumentError(
                 f"Expected a numeric column, got another type for column {name!r}. Convert it, leave it out, "
@@ -147,24 +160,41 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
 
 
 def _as_cells(series: nw.Series[Any]) -> NDArray[Any]:
-    """Return the column's cells, of whatever type; one that is no list of cells has none that can be read."""
-    if series.dtype in {nw.Categorical, nw.Enum}:  # by their text: nulls of a dictionary would be lost
-        series = series.cast(nw.String)
-    array = np.asarray(series.to_numpy())
-    return array if array.ndim == 1 else np.full(len(series), None, dtype=object)
+    """Return the column's cells, of whatever type; each by itself where its library fails on some of them."""
+    array: NDArray[Any] = np.empty((0, 0))  # unless something better is found
+    with nothing_raised():
+        native = series.to_native()
+        if nw.get_native_namespace(series).__name__ == "pyarrow" and series.dtype == nw.Categorical:
+            native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
+            array = np.asarray(native.to_numpy())
+        else:
+            array = np.asarray(series.to_numpy())
+    if array.ndim == 1:
+        return array
+    cells = np.full(len(series), None, dtype=object)
+    for i in range(len(series)):
+        with nothing_raised():
+            cell = series.item(i)
+            cells[i] = cell if np.ndim(cell) == 0 else None
+    return cells
 
 
-def _nested_rows(rows: Sequence[Any], *, parsed: bool) -> NDArray[Any]:
+def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
     """Return lists of lists as an array; what is no number, and a row of another length, becomes NaN.
 
-    numpy would choose a type, or raise, by looking at all values. Cells that are `parsed` later are kept.
+    numpy would choose a type, or raise, by looking at all values. A schema says how wide rows are, and parses
+    the cells, which are kept; else most rows do.
     """
-    first: Any = rows[0] if len(rows) else 0.0
-    if not isinstance(first, list | tuple | np.ndarray) or np.ndim(first[0] if len(first) else 0.0) > 0:
-        return np.empty(0 if np.ndim(first) == 0 else (0, 0, 0))
-    array = np.full((len(rows), len(first)), np.nan, dtype=object if parsed else np.float64)
+    lists = [isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in rows]
+    parsed = width is not None
+    if width is None:
+        if not any(lists):
+            return np.empty(0)
+        lengths = np.bincount([len(row) for row, is_list in zip(rows, lists, strict=True) if is_list])
+        width = int(lengths.argmax())
+    array = np.full((len(rows), width), np.nan, dtype=object if parsed else np.float64)
     for i, row in enumerate(rows):
-        if isinstance(row, list | tuple | np.ndarray) and len(row) == len(first):
+        if lists[i] and len(row) == width:
             for j, cell in enumerate(row):
                 if parsed:
                     array[i, j] = cell
@@ -174,26 +204,28 @@ def _nested_rows(rows: Sequence[Any], *, parsed: bool) -> NDArray[Any]:
     return array
 
 
-def _array_columns(data: Any, *, parsed: bool) -> list[NDArray[Any]]:
+def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(
             "Expected a dense table, got a sparse matrix. Sparse data is not supported: zeros are values "
             "like any other here. Convert it with .toarray() if it fits."
         )
     if isinstance(data, list | tuple):
-        data = _nested_rows(data, parsed=parsed)
-    array = np.ma.filled(data.astype(np.float64), np.nan) if np.ma.isMaskedArray(data) else np.asarray(data)
+        data = _nested_rows(data, width)
+    array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
     if array.ndim != 2:
         raise InvalidArgumentError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
             f"array.reshape(-1, 1) if it has one column or array.reshape(1, -1) if it has one row."
         )
-    if array.dtype.kind == "c" and not parsed:
+    if array.dtype.kind == "c" and width is None:
         raise InvalidArgumentError("Expected real numbers. Complex data not supported.")
-    if array.dtype.kind not in "fiub" and not parsed:
+    if array.dtype.kind not in "fiub" and width is None:
         raise InvalidArgumentError(
             "Expected a numeric array, got one of text or objects. Cells are never parsed by looking at "
             "them: convert the columns to numbers, or declare what they are in a schema."
         )
-    _validate.integer(array.shape[1], "number of columns", minimum=0)
+    if np.ma.isMaskedArray(data):
+        array = array.astype(np.float64 if array.dtype.kind in "fiub" else object)
+        array[np.ma.getmaskarray(data)] = np.nan
     return [array[:, j] for j in range(array.shape[1])]

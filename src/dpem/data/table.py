@@ -22,9 +22,10 @@ __all__ = ["TableGrid"]
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """Every cell as an integer from 0 to 2^24 (a `RowGrid`): codes and whole numbers as they are.
+    """Every cell as an integer from 0 to 2^24 (a `RowGrid`).
 
-    No norm bounds such rows; what is summed of them bounds itself. NaN is a missing cell.
+    Codes are as they are, and so are whole numbers up to a range of 2^24. No norm bounds such rows; what is
+    summed of them bounds itself. NaN is a missing cell.
     """
 
     schema: Schema
@@ -39,8 +40,11 @@ class TableGrid:
     def step(self) -> NDArray[np.float64]:
         """What one is on the grid, for every column."""
         low, high = self.schema.bounds
-        whole = np.array([column.kind != "continuous" for column in self.schema.columns])
-        return np.where(whole & (high - low <= GRID), 1.0, (high - low) / GRID)
+        return np.where(self._whole & (high - low <= GRID), 1.0, (high - low) / GRID)
+
+    @cached_property
+    def _whole(self) -> NDArray[np.bool_]:
+        return np.array([column.kind != "continuous" for column in self.schema.columns])
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a block of shape (columns, rows) into integers, and NaN for what is missing."""
@@ -52,5 +56,6 @@ class TableGrid:
         return self.schema.describe()
 
     def to_units(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return grid cells (columns, rows) in the user's units, codes as codes."""
-        return np.asarray(self.low[:, None] + cells * self.step[:, None])
+        """Return grid cells (columns, rows) in the user's units, codes as codes, whole numbers whole."""
+        units = self.low[:, None] + cells * self.step[:, None]
+        return np.where(self._whole[:, None], np.rint(units), units)

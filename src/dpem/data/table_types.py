@@ -13,7 +13,7 @@ from dpem.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["doubled_names", "kinds_of_table", "listed"]
+__all__ = ["doubled_names", "is_name", "kinds_of_table", "listed"]
 
 
 def kinds_of_table(table: Any) -> dict[str, str]:
@@ -22,7 +22,7 @@ def kinds_of_table(table: Any) -> dict[str, str]:
         kinds = [(name, _kind_of_type(name, declared)) for name, declared in table.items()]
     else:
         kinds = _table_kinds(table)
-    unnamed = [str(j) for j, (name, _) in enumerate(kinds) if not _is_name(name)]
+    unnamed = [str(j) for j, (name, _) in enumerate(kinds) if not is_name(name)]
     if unnamed:
         raise InvalidArgumentError(
             f"Expected names of text for all columns, got none at position {', '.join(unnamed)}. Name or "
@@ -31,7 +31,8 @@ def kinds_of_table(table: Any) -> dict[str, str]:
     return dict(kinds)
 
 
-def _is_name(name: Any) -> bool:
+def is_name(name: Any) -> bool:
+    """Whether a column's label is one line of text."""
     return isinstance(name, str) and bool(name.strip()) and name.isprintable()
 
 

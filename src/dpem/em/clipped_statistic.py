@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -20,6 +19,7 @@ import numpy as np
 from dpem.data.domain import GRID, norm_squared
 from dpem.em.exponential_family import BlockFamily
 from dpem.em.queries import LINEAR_BITS, unit_scale
+from dpem.em.quiet import quiet
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
@@ -72,14 +72,15 @@ def _row_vectors(
     Each row is met by a fresh copy of the model: it cannot remember the rows before.
     """
     vectors = np.zeros((size, rows.shape[1]))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a warning would tell of a row
-        for i in range(rows.shape[1]):
+    for i in range(rows.shape[1]):
+        with quiet():  # anew for every row: what a model sets of floating-point errors ends with the row
             try:
                 vector = np.asarray(call(copy.deepcopy(model), rows[:, i].copy()), dtype=np.float64)
                 if vector.shape == (size,) and np.isfinite(vector).all():
                     vectors[:, i] = vector
-            except Exception:  # noqa: BLE001, S112  (an error would tell of a row)
+            except KeyboardInterrupt:
+                raise
+            except BaseException:  # noqa: BLE001, S112  (an error would tell of a row)
                 continue
     return vectors
 

@@ -40,11 +40,12 @@ class ExponentialFamily(ABC):
 
     Notes
     -----
-    Nothing that a model does can cost privacy. It is called with one row at a time, on a copy of itself, so
-    that it keeps no memory of other rows; whatever it returns is cut to the norm C that was declared,
-    rounded, and checked in integers; what is no vector of finite numbers counts as zero, and so does an
-    error. A wrong model costs accuracy. (A model that writes rows to a file or to a global variable is beyond
-    any such care: run only code that you trust.)
+    No mistake in a model costs privacy. It is called with one row at a time, on a copy of itself, so that its
+    attributes keep nothing of other rows, and it is refused where it could keep something elsewhere (class
+    attributes, default arguments, closures, caches, containers of its module). Whatever it returns is cut to the
+    norm C that was declared, rounded, and checked in integers; what is no vector of finite numbers counts as
+    zero, and so does an error. Code that hides what it keeps, or writes rows to a file, is beyond any such care:
+    run only code that you trust.
     """
 
     nonnegative: bool = False
@@ -157,12 +158,12 @@ class ExponentialFamily(ABC):
         >>> bool(abs(model.parameters_["mean"] - 0.5) < 0.05)
         True
         """
-        return _Functions(
+        return ModelOfFunctions(
             start, expected_statistics, m_step, log_density, sample, norm_bound, nonnegative=nonnegative
         )
 
 
-class _Functions(ExponentialFamily):
+class ModelOfFunctions(ExponentialFamily):
     """A model of functions."""
 
     def __init__(

@@ -14,6 +14,8 @@ import numpy as np
 
 from dpem import _validate
 from dpem.em.clipped_statistic import read_only
+from dpem.em.model_memory import refuse_memory
+from dpem.em.quiet import quiet
 from dpem.errors import InvalidArgumentError
 from dpem.privacy.randomness import public_random
 
@@ -87,6 +89,14 @@ def check_model(
         raise InvalidArgumentError(
             f"Expected a model that can be copied for every row, got {name}, which copy.deepcopy refuses."
         ) from error
+    refuse_memory(model)
+    with quiet():  # what a model sets of floating-point errors, and warns of, ends here
+        return _tried(model, schema, clip_norm, n_rows, name)
+
+
+def _tried(
+    model: ExponentialFamily, schema: Schema, clip_norm: float | None, n_rows: float, name: str
+) -> ModelShape:
     random_state = public_random(0)
     rows = _made_rows(schema, random_state)
     norm, proved = _norm(model, schema, clip_norm, name)
@@ -118,7 +128,8 @@ def check_model(
     size = vectors.shape[0]
     noises = [vectors.sum(axis=1) * n_rows / rows.shape[1], *norm * random_state.normal(size=(3, size)) * 30]
     for statistics in [*noises, np.zeros(size)]:
-        after = model.m_step(statistics, locked, n_rows, 30 * norm)
+        copies = {key: value.copy() for key, value in parameters.items()}
+        after = model.m_step(statistics, copies, n_rows, 30 * norm)
         checked_parameters(after, f"{name}.m_step", like=parameters)
     return ModelShape(size, encoded.shape[0], norm, bool(model.nonnegative))
 
@@ -142,21 +153,24 @@ def checked_parameters(
             raise InvalidArgumentError(
                 f"Expected parameters of shapes {before} from {where}, as from start, got {shapes}."
             )
+        parameters = {name: parameters[name] for name in like}  # in one order
     return parameters
 
 
 def _norm(model: ExponentialFamily, schema: Schema, clip_norm: float | None, name: str) -> tuple[float, bool]:
     proved = model.norm_bound(schema)
+    if proved is not None:
+        proved = _validate.within(proved, f"{name}.norm_bound", 1e-100, 1e100)
     if clip_norm is not None:
         norm = _validate.within(clip_norm, "clip_norm", 1e-100, 1e100)
-        return (norm, False) if proved is None or norm < proved else (float(proved), True)
+        return (norm, False) if proved is None or norm < proved else (proved, True)
     if proved is None:
         raise InvalidArgumentError(
             f"Expected a norm for the vectors of {name}: declare clip_norm=C, to which each row's vector is "
             f"cut, or "
             f"prove one in {name}.norm_bound."
         )
-    return _validate.within(proved, f"{name}.norm_bound", 1e-100, 1e100), True
+    return proved, True
 
 
 def _made_rows(schema: Schema, random_state: Any) -> NDArray[np.float64]:

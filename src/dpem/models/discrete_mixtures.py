@@ -183,7 +183,7 @@ class CategoricalMixture(_DiscreteMixture):
         sizes, first = [], []
         for column in schema.columns:
             low, high = column.limits
-            whole = low == round(low) and high == round(high) and high - low < _MOST_CATEGORIES
+            whole = max(-low, high) <= 2.0**53 and high - low < _MOST_CATEGORIES
             if column.kind == "continuous" or not whole:
                 raise InvalidArgumentError(
                     f"Expected columns of categories, or of whole numbers within {_MOST_CATEGORIES}, got "

@@ -11,6 +11,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem.data import RowSource, Schema
+from dpem.data.column import LARGEST
 from dpem.em.estimator import Adjacency, Ledger, PrivacyStatement
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.queries import ColumnHistograms
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateBounds", "private_bounds"]
 
-# Sizes from 2^-30 to 2^60 are told apart: what is smaller is zero, what is larger as large as that.
-_SMALLEST, _LARGEST = -30, 60
+# Sizes from 2^-100 to 2^333, the largest bound, are told apart: what is smaller is zero.
+_SMALLEST, _LARGEST = -100, 333
 _SIZES = _LARGEST - _SMALLEST + 1
 _MAGNITUDES = 2 * _SIZES + 1
 _PARTS = 128  # of the range that holds the rows
@@ -117,8 +118,12 @@ def private_bounds(
             "Expected a column of numbers without bounds, got none: nothing is to be estimated. Nothing was "
             "charged."
         )
-    anything = {"kind": "continuous", "bounds": [-1e300, 1e300], "missing": True}
-    source = RowSource(X, Schema(dict.fromkeys([column.name for column in wanted], anything)))
+    anything = {"kind": "continuous", "bounds": [-LARGEST, LARGEST], "missing": True}
+    if hasattr(X, "columns"):  # by name
+        source = RowSource(X, Schema({column.name: anything for column in wanted}))
+    else:
+        source = RowSource(X, Schema({column.name: anything for column in schema.columns}))
+        source = source.only([j for j, column in enumerate(schema.columns) if column in wanted])
     if not private_n:
         _validate.integer(source.n_rows, "number of rows")
     one_row = ColumnHistograms((1,) * len(wanted)).sensitivity(adjacency)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.data import RowSource, Schema, TableGrid
+from dpem.data.table_types import is_name
 from dpem.em.clipped_statistic import read_only, treats_blocks
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.exponential_family import ExponentialFamily
@@ -69,19 +70,20 @@ class ModelEstimator(PrivateEstimator):
         self._check_budget()
         random_state = self._random()
         schema = self._columns(X)
-        source = RowSource(X, schema)
+        source = RowSource(X, schema, by_position=self.schema is None)
         if self.adjacency == "replace_one":
             _validate.integer(source.n_rows, "number of rows")
         n_rows = None if self._plain else self._public_rows(source)
         model = self._make_model(schema)
-        shape = check_model(model, schema, self.clip_norm, float(n_rows or 1000))
+        tol = _validate.non_negative(self.tol, "tol")
+        clip_norm = 1.0 if self._plain and self.clip_norm is None else self.clip_norm  # plain EM cuts nothing
+        shape = check_model(model, schema, clip_norm, float(n_rows or 1000))
         most = _PLAIN_ITERATIONS if self._plain else DEFAULT_ITERATIONS
         iterations = most if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
         bounds_source = "declared" if self.schema is None else self.schema.source
         request = ModelRequest(model, TableGrid(schema, bounds_source), shape, iterations)
         progress = Progress(type(self).__name__, self.verbose)
         if self._plain:
-            tol = _validate.non_negative(self.tol, "tol")
             parameters, self.n_iter_ = fit_plain_model(source, request, random_state, tol, progress)
             self._keep(schema, parameters)
             self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
@@ -117,11 +119,11 @@ class ModelEstimator(PrivateEstimator):
         source = RowSource(X)
         domain = self._domain(source.n_columns, source.names)
         low, high = np.asarray(domain.low), np.asarray(domain.high)
-        names = source.names or [f"column {j}" for j in range(source.n_columns)]
+        names = source.names if source.names is not None and all(map(is_name, source.names)) else None
         return Schema(
             {
                 name: {"kind": "continuous", "bounds": [float(low[j]), float(high[j])]}
-                for j, name in enumerate(names)
+                for j, name in enumerate(names or [f"column {j}" for j in range(source.n_columns)])
             }
         )
 
@@ -135,13 +137,12 @@ class ModelEstimator(PrivateEstimator):
 
     def _table(self, X: Any) -> NDArray[np.float64]:
         """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
-        source = self._fitted_source(X)  # columns are checked; cells are then read as the fit read them
-        if source.n_rows == 0:
-            raise InvalidArgumentError(
-                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
-                f"required."
-            )
-        return RowSource(X, self.schema_).block(0, source.n_rows)
+        n = len(self._rows(X))  # columns and values are checked; cells are then read as the fit read them
+        return RowSource(X, self.schema_, by_position=self.schema is None).block(0, n)
+
+    @property
+    def _allows_missing(self) -> bool:
+        return self.schema is not None  # it says where each cell goes
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the log-density of each row. As sensitive as X: keep it with the data."""
@@ -161,6 +162,9 @@ class ModelEstimator(PrivateEstimator):
 
     def _saved_parameters(self) -> dict[str, Any]:
         return super()._saved_parameters() | {"fitted_schema": self.schema_.to_dict()}
+
+    def _check_schema(self, schema: Schema) -> None:
+        """Columns are checked by the model."""
 
     @classmethod
     def _rebuilt(
@@ -322,7 +326,7 @@ class PrivateEM(ModelEstimator):
 
     def _saved_parameters(self) -> dict[str, Any]:
         saved = super()._saved_parameters()
-        del saved["model"]  # code is not saved: `load` is given the model again
+        saved["model"] = type(self.model).__name__  # code is not saved: `load` is given the model again
         return saved
 
     @classmethod
@@ -332,4 +336,7 @@ class PrivateEM(ModelEstimator):
                 "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "
                 "model=...)."
             )
+        expected = metadata["parameters"]["model"]
+        if type(model).__name__ != expected:
+            raise _validate.fail(f"a model {expected}, as in the file", "model", type(model).__name__)
         return cls._rebuilt(metadata, arrays, metadata["parameters"] | {"model": model})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -80,6 +81,7 @@ class ModelRequest:
     def statistic(self, parameters: Parameters) -> ClippedStatistic:
         """Return the statistic under these parameters."""
         shape = self.shape
+        copy.deepcopy(self.model)  # an M-step may have kept what cannot be copied: better an error than zeros
         return ClippedStatistic(
             self.model, read_only(parameters), self.grid, shape.n_statistics, shape.norm, shape.nonnegative
         )
@@ -131,9 +133,11 @@ class _Step:
         """Return the model's M-step; the parameters before where it fails, since the step is paid for."""
         model = self.request.model
         try:
-            after = model.m_step(sums.copy(), read_only(before), self.n_rows, noise)
+            copies = {key: value.copy() for key, value in before.items()}
+            with np.errstate(all="ignore"):
+                after = model.m_step(sums.copy(), copies, self.n_rows, noise)
             return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError) as error:
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is about released values)
             warnings.warn(
                 f"A step of {type(model).__name__} was left out: its m_step failed on noisy sums ({error}).",
                 ModelWarning,
@@ -215,7 +219,8 @@ def fit_plain_model(
         sums = np.zeros(shape.n_statistics)
         for block in source.blocks(_PLAIN_ROWS):
             sums += statistic_vectors(model, locked, block, shape.n_statistics).sum(axis=1)
-        after = model.m_step(sums, locked, float(source.n_rows), 0.0)
+        copies = {key: value.copy() for key, value in parameters.items()}
+        after = model.m_step(sums, copies, float(source.n_rows), 0.0)
         after = checked_parameters(after, f"{name}.m_step", like=parameters)
         change = max(float(np.abs(after[key] - old).max(initial=0.0)) for key, old in parameters.items())
         parameters = after
