@@ -2,8 +2,8 @@
 
 The model sees one row at a time. It is a copy made for that row, its parameters are read-only, and an error
 or anything that is no vector of finite numbers counts as zero. So one row moves a sum by at most C, or 2 C
-where it is replaced (sqrt 2 C where no entry is negative, which is enforced): Eq. (S-6), whatever the model
-does.
+where it is replaced (sqrt 2 C where no entry is negative, which is enforced): Eq. (S-6), for every model
+that keeps nothing outside its attributes (`dpem.em.model_memory`).
 """
 
 from __future__ import annotations

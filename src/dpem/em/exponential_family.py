@@ -42,10 +42,10 @@ class ExponentialFamily(ABC):
     -----
     No mistake in a model costs privacy. It is called with one row at a time, on a copy of itself, so that its
     attributes keep nothing of other rows, and it is refused where it could keep something elsewhere (class
-    attributes, default arguments, closures, caches, containers of its module). Whatever it returns is cut to the
-    norm C that was declared, rounded, and checked in integers; what is no vector of finite numbers counts as
-    zero, and so does an error. Code that hides what it keeps, or writes rows to a file, is beyond any such care:
-    run only code that you trust.
+    attributes, default arguments, closures, caches, containers of its module). Whatever it returns is cut to
+    the norm C that was declared, rounded, and checked in integers; what is no vector of finite numbers counts
+    as zero, and so does an error. Code that hides what it keeps, or writes rows to a file, is beyond any such
+    care: run only code that you trust.
     """
 
     nonnegative: bool = False
