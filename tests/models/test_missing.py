@@ -151,6 +151,19 @@ def test_a_schema_says_what_is_missing():
     np.testing.assert_array_equal(one.means_, two.means_)
     np.testing.assert_array_equal(one.impute(cells), two.impute(holes))
     assert one.privacy_.bounds["a"] == "-2 to 2, or missing"
+    with pytest.raises(InvalidArgumentError, match="missing=True in the schema for missing='em'"):
+        GaussianMixture(1, epsilon=1.0, schema=schema.filled(), missing="em").fit(cells)
+
+
+def test_a_ball_and_a_column_that_is_hardly_known():
+    """Known cells stay as they are; a column known in one row of a hundred finds its mean all the same."""
+    rng = np.random.default_rng(0)
+    rows = 0.3 * rng.normal(size=(60_000, 3)) + [0, 4, 0]
+    rows[rng.random(60_000) > 0.01, 1] = np.nan
+    model = GaussianMixture(1, epsilon=4.0, data_norm=6.0, missing="em", random_state=0).fit(rows)
+    assert abs(model.means_[0, 1] - 4) < 0.6
+    filled = model.impute([[5.9, np.nan, 0.1]])
+    np.testing.assert_array_equal(filled[0, [0, 2]], [5.9, 0.1])
 
 
 def test_predictions_and_files(tmp_path):
@@ -165,9 +178,12 @@ def test_predictions_and_files(tmp_path):
     )
     filled = model.impute(holes)
     known = ~np.isnan(holes)
-    np.testing.assert_array_equal(filled[known], np.clip(holes, -2, 2)[known])
+    np.testing.assert_array_equal(filled[known], holes[known])
     assert np.isfinite(filled).all()
-    assert ((filled >= -2) & (filled <= 2)).all()
+    assert ((filled[~known] >= -2) & (filled[~known] <= 2)).all()
+    beyond = model.impute([[50.0, np.nan, np.nan], [2.0, np.nan, np.nan]])  # known cells as the fit saw them
+    np.testing.assert_array_equal(beyond[0, 1:], beyond[1, 1:])
+    assert beyond[0, 0] == 50.0
     np.testing.assert_allclose(model.predict_proba(holes).sum(axis=1), 1.0)
     model.save(tmp_path / "m.dpem")
     again = dpem.load(tmp_path / "m.dpem")

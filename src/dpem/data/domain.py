@@ -132,6 +132,13 @@ class Domain:
         """Where the bounds came from, for the privacy statement."""
         return "declared" if self.schema is None else self.schema.source
 
+    @property
+    def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The bounds of the columns; of a ball, those of the box around it."""
+        if self.low is not None and self.high is not None:
+            return self.low, self.high
+        return self.centre - self.scale, self.centre + self.scale
+
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a block of shape (columns, rows) into integers (as floats) of norm at most 2^24 per row.
 

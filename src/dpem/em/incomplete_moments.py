@@ -4,9 +4,9 @@ In the frame of a component, x = c + L z with z standard normal. Of a row only t
 
     E[z | x_O] = W (x_O - c_O),   W = L_O^+,      E[z z' | x_O] = zhat zhat' + P,
 
-with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One
-singular value decomposition of L with the rows of missing cells at zero gives W, P = V V' and the density of
-x_O. So with psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where::
+with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One QR
+decomposition of the rows of L that belong to O gives W, P = V V' and the density of x_O. So with
+psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where::
 
     |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2
 
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["CentredMoments", "IncompleteMoments"]
 
 _PART_ROWS = 1 << 13  # at a time: their weights sum to far below 2^53
-# Weight of the counts of known cells beside first moments, and the smallest part of known cells to count on.
-_KNOWN_PART = 0.5
-_LEAST_KNOWN = 0.05
+_KNOWN_PART = 0.5  # weight of the counts of known cells beside the moments
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,9 +86,10 @@ class IncompleteMoments(FrameMoments):
                 self.per_unit * shrink[which] * (reach[which] / np.maximum(np.sqrt(squared), reach[which]))
             )
             psi = np.rint(z * scale)
-            weight = np.where(self._within_norm(psi, which, spread), g[j], 0.0)
+            fits = self._within_norm(psi, which, spread)
+            psi, weight = np.where(fits, psi, 0.0), np.where(fits, g[j], 0.0)
             per_pattern = np.bincount(which, weights=weight, minlength=len(n_missing)).astype(np.int64)
-            own_k[0] += int(weight.sum() * self.count_units**2)
+            own_k[0] += int(weight.sum()) * int(self.count_units) ** 2
             second = shared if self.pooled else own_k[d + 1 :]
             second += per_pattern @ self._released_part(spread).astype(np.int64)
             for start in range(0, len(which), EXACT_ROWS):
@@ -216,10 +215,14 @@ class CentredMoments:
         s = self.moments.count_scale
         n = max(1.0, float(framed.moments[0, 0, 0]) / s**2)
         per_row = 2.0**self.coarse_bits / self.one_cell
-        part = np.clip(released.values[size:] * per_row / n, _LEAST_KNOWN, 1.0)
+        count_noise = float(released.noise_stddev[size]) * per_row / n
+        part = np.clip(released.values[size:] * per_row / n, min(3 * count_noise, 0.5), 1.0)
         known = np.append(1.0, part)
         moments = framed.moments / np.minimum(known[:, None], known)
-        # What the noise and the chance of the counts do to variances, where a mean is far from the centre.
-        unsure = (float(released.noise_stddev[size]) * per_row / n + n**-0.5) / part
-        error = 2 * float((unsure * (moments[0, 0, 1:] / (s * n)) ** 2).max())
-        return replace(framed, moments=moments, noise=framed.noise / float(part.min()) + n * error)
+        # Noise grows where few cells are known, and that of the counts moves variances about a far mean.
+        noise = framed.noise / part + 2 * n * count_noise / part * (moments[0, 0, 1:] / (s * n)) ** 2
+        usual = float(np.median(noise))
+        # A column of more noise than usual is rather too wide than too narrow.
+        columns = np.arange(1, len(known))
+        moments[0, columns, columns] += np.maximum(noise - usual, 0.0)
+        return replace(framed, moments=moments, noise=usual)

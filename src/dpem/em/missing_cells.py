@@ -47,23 +47,29 @@ class Frames:
         n_known = known.sum(axis=1)
         factors = components.factors
         d = factors.shape[1]
-        # Each matrix by itself: no pattern changes another's bits.
-        left, sizes, right = np.linalg.svd(factors[:, None] * known[None, :, :, None])
-        real = np.arange(d) < n_known[None, :, None]  # singular values come largest first
-        inverse_sizes = np.where(real, 1 / np.where(real, sizes, 1.0), 0.0)
-        inverse = (np.swapaxes(right, -1, -2) * inverse_sizes[..., None, :]) @ np.swapaxes(left, -1, -2)
-        inverse *= known[None, :, None, :]
+        # Rows of L for known cells first: L_O' = Q R, hence L_O^+ = Q R^-T, and the rest of Q spans the null
+        # space. Each matrix by itself: no pattern changes another's bits.
+        order = np.argsort(missing, axis=1, kind="stable")
+        real = np.arange(d) < n_known[:, None]
+        across = np.swapaxes(factors, 1, 2)[:, None]
+        sorted_rows = np.take_along_axis(across, order[None, :, None, :], axis=-1) * real[:, None, :]
+        q, r = np.linalg.qr(sorted_rows, mode="complete")
+        sizes = np.where(real, np.diagonal(r, axis1=-2, axis2=-1), 1.0)
+        padded = np.where(real[:, :, None] & real[:, None, :], r, np.eye(d))
+        found = (q @ np.swapaxes(np.linalg.inv(padded), -1, -2)) * real[:, None, :]
+        inverse = np.zeros_like(found)
+        np.put_along_axis(inverse, np.broadcast_to(order[None, :, None, :], found.shape), found, axis=-1)
         lengths = np.sqrt((inverse**2).sum(axis=-1))
         steps = np.exp2(np.floor(np.log2(WHITENING / np.maximum(lengths, 2.0**-400))))
         whitening = np.rint(inverse * steps[..., None])
         # Sums of products of integers below 2^48: exact in any order.
         offsets = (whitening * (components.centres * GRID)[:, None, None, :]).sum(axis=-1)
-        log_det = np.log(np.where(real, sizes, 1.0)).sum(axis=-1)
+        log_det = np.log(np.abs(sizes)).sum(axis=-1)
         whole = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
         # The constants of the components are for all d cells.
         constants = (components.constants + whole)[:, None] - log_det
         constants = constants + missing.sum(axis=1) / 2 * math.log(2 * math.pi)
-        null = np.where(real[..., None], 0.0, right)
+        null = np.where(real[:, :, None], 0.0, np.swapaxes(q, -1, -2))
         return cls(missing, whitening, offsets, 1 / (steps * GRID), constants, null)
 
     def places(
@@ -85,6 +91,11 @@ class Frames:
     def joint_of(self, k: int, which: NDArray[np.intp], squared: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return that of one component, from the squared distance."""
         return np.asarray(self.constants[k][which] - 0.5 * squared)
+
+    def some(self, patterns: list[int]) -> Frames:
+        """Return the frames of some of the patterns."""
+        missing, *others = vars(self).values()
+        return Frames(missing[patterns], *(value[:, patterns] for value in others))
 
     def and_those_of(self, other: Frames) -> Frames:
         """Return the frames of both."""
@@ -140,13 +151,17 @@ class PatternFrames:
             new = [i for i, key in enumerate(keys) if key not in self._places]
             if len(self._places) + len(new) > most:
                 return None
-            if new:
-                frames = Frames.of(self._components, missing[new])
+        frames = Frames.of(self._components, missing[new]) if new else None
+        with self._lock:
+            added = [j for j, i in enumerate(new) if keys[i] not in self._places]
+            if frames is not None and added:
                 first = len(self._places)
-                self._places.update((keys[i], first + j) for j, i in enumerate(new))
-                self._kept = frames if self._kept is None else self._kept.and_those_of(frames)
+                self._places.update((keys[new[j]], first + place) for place, j in enumerate(added))
+                more = frames.some(added)
+                self._kept = more if self._kept is None else self._kept.and_those_of(more)
             kept = self._kept
-        return None if kept is None else (kept, np.array([self._places[key] for key in keys], dtype=np.intp))
+            places = np.array([self._places[key] for key in keys], dtype=np.intp)
+        return None if kept is None else (kept, places)
 
 
 def fill_rows(

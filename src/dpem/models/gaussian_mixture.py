@@ -76,7 +76,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         What two wide components, the pooled Gaussian and the public domain, have of the density at first; EM
         then estimates it. They keep rows far from all components possible. 0 leaves them out.
     missing : {None, "em"}, default None
-        What a missing cell (NaN, None, or what a schema calls missing) is. "em": unknown, and EM uses its
+        What a missing cell (NaN, or what a schema calls missing) is. "em": unknown, and EM uses its
         conditional expectation given the row's other cells, at the same cost. None: there are none, and a row
         with one counts as the centre of the domain.
     tol, reg_covar : float
@@ -259,6 +259,15 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
     def _allows_missing(self) -> bool:
         return self.missing == "em"
 
+    def _check_schema(self, schema: Schema) -> None:
+        super()._check_schema(schema)
+        if self._allows_missing and not any(column.missing for column in schema.columns):
+            raise InvalidArgumentError(
+                "Expected a column with missing=True in the schema for missing='em', got none: cells "
+                "without a "
+                "number would go to the middle of their bounds."
+            )
+
     def _in_units(
         self, state: MixtureState, domain: Domain
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
@@ -327,11 +336,15 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         if not self._allows_missing:
             raise InvalidArgumentError("Expected missing='em' for rows with missing cells, got missing=None.")
         rows = self._rows(X)
-        incomplete = np.isnan(rows).any(axis=1)
-        filled = rows.copy()
+        missing = np.isnan(rows)
+        incomplete = missing.any(axis=1)
+        expected = rows
+        low, high = self._domain(self.n_features_in_).box if self.plan_ is not None else (-np.inf, np.inf)
         if incomplete.any():
-            filled[incomplete] = expected_rows(rows[incomplete], *self._all_components())
-        return self._domain(self.n_features_in_).clip(filled) if self.plan_ is not None else filled
+            expected = rows.copy()
+            inside = np.clip(rows[incomplete], low, high)  # as the fit saw known cells
+            expected[incomplete] = expected_rows(inside, *self._all_components())
+        return np.where(missing, np.clip(expected, low, high), rows)
 
     def private_score(
         self,

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
 
 # Shares of mu^2.
-_POOL, _START = 0.10, 0.10
+_FIRST_POOL, _START = 0.05, 0.10
+_LATER_POOL = {False: (0.05,), True: (0.04, 0.04)}  # where cells are missing, one round more
 _START_STEPS = 4
 _GROWTH = 2.0  # of the budget from the first EM step to the last
 _STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
@@ -62,20 +63,22 @@ class MixtureRequest:
 
     def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
         """Return the first stage, and one that holds the rest until the number of rows is known."""
-        first = self._pool_sensitivity(adjacency, 1)
-        stages = [Stage("pool 1", _POOL / 2, first), Stage(_RESERVED, 1 - _POOL / 2, first)]
+        first = self._pool_sensitivity(adjacency, first=True)
+        stages = [Stage("pool 1", _FIRST_POOL, first), Stage(_RESERVED, 1 - _FIRST_POOL, first)]
         return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
 
     def stages(self, shape: MixtureShape, adjacency: str) -> list[Stage]:
         """Return the stages after the first, for a mixture of this shape."""
         if self.is_pool_alone(shape):
-            pool = self._pool_sensitivity(adjacency, 3)
+            pool = self._pool_sensitivity(adjacency, first=False)
             return [Stage("pool 2", 0.35, pool), Stage("pool 3", 0.60, pool)]
-        stages = [Stage("pool 2", _POOL / 2, self._pool_sensitivity(adjacency, 2))]
+        rounds = _LATER_POOL[self.incomplete]
+        pool = self._pool_sensitivity(adjacency, first=False)
+        stages = [Stage(f"pool {j}", share, pool) for j, share in enumerate(rounds, start=2)]
         start = self._start_share(shape)
         if start:
             stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, centred=False, share=start)
-        left = 1 - _POOL - start
+        left = 1 - _FIRST_POOL - sum(rounds) - start
         growth = _GROWTH ** (np.arange(shape.iterations) / shape.iterations)
         one = self._em_sensitivity(shape.n_components, adjacency)
         stages += [
@@ -91,14 +94,14 @@ class MixtureRequest:
         """Return what the start costs: k-means, unless there is a public start or one component."""
         return _START if self.means_init is None and shape.n_components > 1 else 0.0
 
-    def pool_round(self, number: int, n_rows: float | None) -> PoolRound:
-        """Return a round of the pooled Gaussian; the second still takes known cells one by one."""
-        return PoolRound(self.covariance, self.n_columns, n_rows, self.incomplete, by_cell=number == 2)
+    def pool_round(self, n_rows: float | None) -> PoolRound:
+        """Return a round of the pooled Gaussian."""
+        return PoolRound(self.covariance, self.n_columns, n_rows, self.incomplete)
 
-    def _pool_sensitivity(self, adjacency: str, number: int) -> float:
+    def _pool_sensitivity(self, adjacency: str, *, first: bool) -> float:
         d = self.n_columns
-        anywhere = None if number == 1 else Pool(np.zeros(d), np.eye(d), 1.0)
-        return self.pool_round(number, None).statistic(anywhere).sensitivity(adjacency)
+        anywhere = None if first else Pool(np.zeros(d), np.eye(d), 1.0)
+        return self.pool_round(None).statistic(anywhere).sensitivity(adjacency)
 
     def _em_sensitivity(self, k: int, adjacency: str) -> float:
         d, m = self.n_columns, k + 2 * (self.background_weight > 0)
@@ -177,6 +180,8 @@ def fit_mixture(
     if n_rows is None:
         gate.refine(_RESERVED, request.stages(shape, adjacency))
     pool, redraw_pool = _pool_round(gate, request, 2, n, pool, progress)
+    if request.incomplete:
+        pool, _ = _pool_round(gate, request, 3, n, pool, progress)
     weight = request.background_weight
     background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
     if request.is_pool_alone(shape):
@@ -219,7 +224,7 @@ def _pool_round(
 ) -> tuple[Pool, Callable[[PublicRandom], Pool]]:
     stage = f"pool {number}"
     progress.step(stage)
-    model = request.pool_round(number, n_rows)
+    model = request.pool_round(n_rows)
     with one_thread():
         released = gate.release(stage, model.statistic(before))
         pool = model.m_step(before, released)

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance, noise_entries
-from dpem.em.incomplete_moments import CentredMoments, IncompleteMoments
+from dpem.em.incomplete_moments import CentredMoments
 from dpem.em.shrinkage import kept_part
 from dpem.models.gaussian_density import cholesky
 
@@ -70,16 +70,13 @@ class PoolRound:
         Number of rows where it is public or known from an earlier round; else this round yields it.
     incomplete : bool
         Whether rows may have missing cells.
-    by_cell : bool
-        Where they may: take moments of the cells that are known, column by column. Else a step of EM: slow
-        where much is missing and the round before far off, but right whatever makes cells be missing.
+        Then moments are those of known cells, column by column.
     """
 
     covariance: Covariance
     n_columns: int
     n_rows: float | None
     incomplete: bool = False
-    by_cell: bool = False
 
     def statistic(self, parameters: Pool | None) -> FrameMoments | CentredMoments:
         """Return the moments of all rows: in the unit ball, or in the frame of the round before."""
@@ -92,14 +89,12 @@ class PoolRound:
         components = GaussianComponents.from_parameters(
             np.ones(1), parameters.mean[None], self._factor(parameters)[None]
         )
-        if self.incomplete and not self.by_cell:
-            return IncompleteMoments(components, 1, kind, *clip_radius(d, 3.0))
         later = FrameMoments(components, 1, kind, *clip_radius(d, 3.0))
         return CentredMoments(later) if self.incomplete else later
 
     def _factor(self, parameters: Pool) -> NDArray[np.float64]:
         """Return the frame of the next round: of columns, where their cells are taken one by one."""
-        if self.incomplete and self.by_cell:
+        if self.incomplete:
             return np.diag(np.sqrt(np.diagonal(parameters.covariance)))
         return parameters.factor
 
