@@ -4,8 +4,8 @@ In the frame of a component, x = c + L z with z standard normal. Of a row only t
 
     E[z | x_O] = W (x_O - c_O),   W = L_O^+,      E[z z' | x_O] = zhat zhat' + P,
 
-with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One QR
-decomposition of the rows of L that belong to O gives W, P = V V' and the density of x_O. So with
+with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One
+QR decomposition of the rows of L that belong to O gives W, P = V V' and the density of x_O. So with
 psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where::
 
     |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2
