@@ -153,11 +153,16 @@ def test_files_that_are_none(tmp_path):
 # -- drafts ----------------------------------------------------------------------------------------------
 
 
+WATCHED = set()  # names of tests in which nobody may look
+
+
 class Unreadable:
     """A cell that fails whoever looks at it."""
 
     def __getattribute__(self, name):
-        raise AssertionError("a value was read")
+        if WATCHED:
+            raise AssertionError("a value was read")
+        return object.__getattribute__(self, name)
 
 
 FRAME = pd.DataFrame(
@@ -173,7 +178,9 @@ FRAME = pd.DataFrame(
 
 def test_a_draft_reads_names_and_types_alone():
     """Neither objects nor the categories of a categorical type are looked at."""
+    WATCHED.add("draft")
     draft = Schema.from_types(FRAME)
+    WATCHED.clear()
     assert [column.kind for column in draft.columns] == [
         "integer",
         "continuous",
