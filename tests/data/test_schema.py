@@ -268,7 +268,7 @@ class Hostile:  # noqa: PLW1641  (its hash raises too)
 
 HOSTILE_CELLS = [
     None, math.nan, math.inf, -math.inf, 10**5000, -(10**5000), "", "nan", "1e999", "secret", b"1", [1],
-    {}, (), 1 + 2j, object(), Hostile(), np.datetime64("NaT"), dt.date(2020, 1, 1), pd.NA, pd.NaT,
+    {}, (), 1 + 2j, object(), Hostile(), np.datetime64("NaT", "s"), dt.date(2020, 1, 1), pd.NA, pd.NaT,
     decimal.Decimal("sNaN"), decimal.Decimal(10) ** 400, np.array([1, 2]), np.ma.masked, lambda: 1, True,
 ]  # fmt: skip
 
