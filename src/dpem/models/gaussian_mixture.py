@@ -12,13 +12,12 @@ from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.loop import spread_of_draws
-from dpem.em.one_release import PrivateValue, release_one
 from dpem.em.progress import Progress
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
 from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_incomplete import expected_rows
 from dpem.models.gaussian_mixture_fit import MixtureRequest, MixtureShape, fit_mixture
-from dpem.models.gaussian_score import KnownLogDensities, LogDensities
+from dpem.models.gaussian_score import PrivateScoreMixin
 from dpem.models.plain_mixture import fit_plain
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from dpem.em.estimator import Ledger
     from dpem.em.gaussian_moments import Covariance
     from dpem.em.plan import Plan
-    from dpem.em.statistics import ReleasedStatistics
     from dpem.models.gaussian_mixture_fit import FittedMixture
     from dpem.models.gaussian_mixture_step import MixtureState
 
@@ -40,7 +38,7 @@ COVARIANCES = ("full", "tied", "diag", "spherical")
 _DRAWS = 100  # of the noise, for standard errors
 
 
-class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
+class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator):
     r"""A mixture of Gaussians under differential privacy.
 
     A tenth of the budget buys one Gaussian for all rows, a tenth a k-means start, and the rest EM steps on
@@ -345,78 +343,6 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
             inside = np.clip(rows[incomplete], low, high)  # as the fit saw known cells
             expected[incomplete] = expected_rows(inside, *self._all_components())
         return np.where(missing, np.clip(expected, low, high), rows)
-
-    def private_score(
-        self,
-        X: Any,
-        *,
-        epsilon: float,
-        delta: float = 1e-5,
-        ledger: Ledger | str | os.PathLike[str] | None = None,
-    ) -> PrivateValue:
-        """Return the mean log-density of the rows with noise, charged; of known cells where some are missing.
-
-        Log-densities are clipped to public limits: from below the domain's own background at its weight, from
-        above the density's largest value. Bounds, relation and unit are those of the model.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n, d)
-            Rows.
-        epsilon, delta : float
-            The budget of this number.
-        ledger : Ledger or path, optional
-            Where it is charged.
-
-        Returns
-        -------
-        PrivateValue
-            With `value`, `standard_error` and `privacy`.
-        """
-        self._fitted_source(X)
-        if not len(self.background_.weights):
-            raise InvalidArgumentError(
-                "Expected a fitted private model with a background: without one a single row could move the "
-                "score without limit. Fit with background_weight above 0."
-            )
-        weights, means, covariances = self._all_components()
-
-        def statistic(domain: Domain, private_n: bool) -> LogDensities:
-            d = domain.n_columns
-            inside = domain.points_to_grid(means) / GRID
-            scaled = covariances / domain.scale[:, None] / domain.scale
-            # The limit below rests on the public domain's own Gaussian: not as a file has it, but as it is.
-            inside[-1], scaled[-1] = np.zeros(d), np.eye(d) / d
-            if self._allows_missing:
-                return KnownLogDensities.of_known_cells(
-                    weights, inside, scaled, np.log(domain.scale), counted=private_n
-                )
-            return LogDensities.of_mixture(weights, inside, scaled, counted=private_n)
-
-        def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
-            number, error = statistic(domain, n_rows is None).mean(released, n_rows)
-            if self._allows_missing:  # already in the user's units
-                return number, error
-            return number - float(np.log(domain.scale).sum()), error
-
-        return release_one(
-            X,
-            statistic,
-            value,
-            purpose="private_score",
-            map_rows=IncompleteRows if self._allows_missing else None,
-            missing=self._allows_missing,
-            epsilon=epsilon,
-            delta=delta,
-            bounds=self.bounds,
-            data_norm=self.data_norm,
-            schema=self.schema,
-            adjacency=self.adjacency,
-            rows_per_person=self.rows_per_person,
-            ledger=ledger,
-            n_jobs=self.n_jobs,
-            keep_distances=self.covariance_type == "spherical",
-        )
 
     # -- files -------------------------------------------------------------------------------------------
 

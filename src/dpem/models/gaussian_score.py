@@ -1,26 +1,35 @@
-"""The sum of log-densities under a released mixture, each clipped to public limits."""
+"""The mean log-density under a released mixture, with noise: each row's is clipped to public limits."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.data import IncompleteRows
+from dpem.data.domain import GRID
 from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.missing_cells import PatternFrames
+from dpem.em.one_release import PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, interval_sensitivity
 from dpem.em.softmax import softmax
+from dpem.errors import InvalidArgumentError
 from dpem.models.gaussian_density import cholesky
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import NDArray
 
+    from dpem.data import Domain, RowSource, Schema
+    from dpem.em.estimator import Ledger
     from dpem.em.statistics import ReleasedStatistics
+    from dpem.models.gaussian_density import BackgroundComponents
 
-__all__ = ["KnownLogDensities", "LogDensities"]
+__all__ = ["KnownLogDensities", "LogDensities", "PrivateScoreMixin"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,3 +137,97 @@ class KnownLogDensities(LogDensities):
                 jacobian += np.where(known[which], scale, 0.0)
             total += self._scaled_sum(largest + np.log(sums) - jacobian)
         return np.array([total, rows.shape[1] << LINEAR_BITS][: self.size])
+
+
+class PrivateScoreMixin:
+    """What every fitted private mixture offers for a score that may be published."""
+
+    covariance_type: str
+    bounds: Any
+    data_norm: float | None
+    schema: Schema | None
+    adjacency: str
+    rows_per_person: int
+    n_jobs: int | None
+    background_: BackgroundComponents
+
+    if TYPE_CHECKING:
+
+        @property
+        def _allows_missing(self) -> bool: ...
+        def _fitted_source(self, X: Any) -> RowSource: ...
+        def _all_components(
+            self,
+        ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
+
+    def private_score(
+        self,
+        X: Any,
+        *,
+        epsilon: float,
+        delta: float = 1e-5,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+    ) -> PrivateValue:
+        """Return the mean log-density of the rows with noise, charged; of known cells where some are missing.
+
+        Log-densities are clipped to public limits: from below the domain's own background at its weight, from
+        above the density's largest value. Bounds, relation and unit are those of the model.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Rows.
+        epsilon, delta : float
+            The budget of this number.
+        ledger : Ledger or path, optional
+            Where it is charged.
+
+        Returns
+        -------
+        PrivateValue
+            With `value`, `standard_error` and `privacy`.
+        """
+        self._fitted_source(X)
+        if not len(self.background_.weights):
+            raise InvalidArgumentError(
+                "Expected a fitted private model with a background: without one a single row could move the "
+                "score without limit. Fit with background_weight above 0."
+            )
+        weights, means, covariances = self._all_components()
+
+        def statistic(domain: Domain, private_n: bool) -> LogDensities:
+            d = domain.n_columns
+            inside = domain.points_to_grid(means) / GRID
+            scaled = covariances / domain.scale[:, None] / domain.scale
+            # The limit below rests on the public domain's own Gaussian: not as a file has it, but as it is.
+            inside[-1], scaled[-1] = np.zeros(d), np.eye(d) / d
+            if self._allows_missing:
+                return KnownLogDensities.of_known_cells(
+                    weights, inside, scaled, np.log(domain.scale), counted=private_n
+                )
+            return LogDensities.of_mixture(weights, inside, scaled, counted=private_n)
+
+        def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
+            number, error = statistic(domain, n_rows is None).mean(released, n_rows)
+            if self._allows_missing:  # already in the user's units
+                return number, error
+            return number - float(np.log(domain.scale).sum()), error
+
+        return release_one(
+            X,
+            statistic,
+            value,
+            purpose="private_score",
+            map_rows=IncompleteRows if self._allows_missing else None,
+            missing=self._allows_missing,
+            epsilon=epsilon,
+            delta=delta,
+            bounds=self.bounds,
+            data_norm=self.data_norm,
+            schema=self.schema,
+            adjacency=self.adjacency,
+            rows_per_person=self.rows_per_person,
+            ledger=ledger,
+            n_jobs=self.n_jobs,
+            keep_distances=self.covariance_type == "spherical",
+        )
