@@ -343,6 +343,10 @@ def test_mistakes_show_before_anything_is_charged(model, message, tmp_path):
 CACHE = {}
 
 
+def remembered(row):
+    return CACHE.setdefault(row[0], np.nan_to_num(row))
+
+
 @functools.lru_cache
 def cached_root(x):
     return np.sqrt(x)
@@ -366,6 +370,9 @@ def memories():
 
     def in_module():
         return changed(expected_statistics=lambda self, row, p: CACHE.setdefault(row[0], np.nan_to_num(row)))
+
+    def in_a_helper():
+        return changed(expected_statistics=lambda self, row, p: remembered(row))
 
     def in_cache():
         return changed(expected_statistics=lambda self, row, p: np.nan_to_num(row) + 0 * cached_root(1.0))

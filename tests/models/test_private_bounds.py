@@ -93,6 +93,8 @@ def test_columns_of_an_array_that_have_bounds():
     assert found.columns[1].bounds[1] < 1
     huge = private_bounds(rows[:, :1] * 1e60, epsilon=1.0).schema.columns[0].bounds
     assert huge[1] > 5e61
+    endless = private_bounds(np.where(rows > 0, np.inf, -np.inf), epsilon=1.0).schema.columns[0].bounds
+    assert endless[1] == 1e100
 
 
 def test_what_noise_hides_stays_without_bounds():

@@ -46,8 +46,7 @@ def refuse_memory(model: ExponentialFamily) -> None:
     for where in _memories(model):
         raise InvalidArgumentError(
             f"Expected a model that keeps nothing between rows, got {name} with {where}, which all rows "
-            f"would "
-            f"share. Keep it in an attribute of the model (self. ...): each row is met by a fresh copy."
+            f"would share. Keep it in an attribute of the model (self. ...): each row is met by a fresh copy."
         )
 
 
@@ -91,6 +90,8 @@ def _held(value: Any, where: str, seen: set[int]) -> Iterator[str]:
             outside = function.__globals__.get(name)
             if isinstance(outside, (*_CONTAINERS, functools._lru_cache_wrapper)):
                 yield f"the global variable {name!r} used by {where}"
+            elif isinstance(outside, types.FunctionType) and outside.__globals__ is function.__globals__:
+                yield from _held(outside, f"the function {name!r} used by {where}", seen)
         return
     if not _is_fixed(value):
         yield where

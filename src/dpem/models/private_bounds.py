@@ -251,4 +251,4 @@ def _holding(
 def _tidy(column: Column, low: float, high: float) -> list[float]:
     if column.kind == "integer":
         low, high = math.floor(low), math.ceil(high)
-    return [float(low), float(high)]
+    return [max(float(low), -LARGEST), min(float(high), LARGEST)]

@@ -107,9 +107,8 @@ class ModelEstimator(PrivateEstimator):
         """Return the schema, or one of numbers within the bounds."""
         if (self.schema is None) == (self.bounds is None):
             raise InvalidArgumentError(
-                "Expected exactly one of bounds and schema. Declare public limits, such as bounds=(low, "
-                "high) "
-                "with numbers or one per column. They are never read from the data."
+                "Expected exactly one of bounds and schema. Declare public limits, such as "
+                "bounds=(low, high) with numbers or one per column. They are never read from the data."
             )
         if self.schema is not None:
             if not isinstance(self.schema, Schema):
