@@ -12,6 +12,7 @@ from dpem.models.discrete_mixtures import BernoulliMixture, CategoricalMixture, 
 from dpem.models.factor_analysis import FactorAnalysis, factors_allowed
 from dpem.models.gaussian_mixture import GaussianMixture
 from dpem.models.kmeans import KMeans
+from dpem.models.mixed_mixture import MixedMixture
 from dpem.models.private_bounds import private_bounds
 from dpem.models.private_em import PrivateEM
 from dpem.privacy.ledger import Ledger
@@ -28,6 +29,7 @@ __all__ = [
     "GaussianMixture",
     "KMeans",
     "Ledger",
+    "MixedMixture",
     "PoissonMixture",
     "PrivacyStatement",
     "PrivateEM",

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpem.data.domain import GRID, onto_grid
+from dpem.em.contingency import Histograms
 from dpem.em.frame_sizes import FrameSizes
 from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.queries import (
     CELL_BITS,
     CellHistogram,
-    ColumnHistograms,
     ColumnSquares,
     DistanceHistogram,
     IntervalSum,
@@ -49,7 +49,7 @@ def queries(d, seed):
         "counted interval": IntervalSum(counted=True),
         "squared distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=False),
         "counted distances": SquaredDistances(np.array([[-GRID, *np.zeros(d - 1)]]), counted=True),
-        "column histograms": ColumnHistograms((3, 2, 70, 5)[:d] + (4,) * max(0, d - 4)),
+        "column histograms": Histograms.of_columns((3, 2, 70, 5)[:d] + (4,) * max(0, d - 4)),
         "column squares": ColumnSquares(centres[0], radius * rng.uniform(0.1, 3.0, d), float(d)),
         "frame sizes": FrameSizes(frame, 3.0 * d),
         "light counts": RelativeSums(centres, radius, float(d**-0.25)),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from dpem.data.cells import nothing_raised
+from dpem.data.cells import is_null, nothing_raised
 from dpem.data.table_types import doubled_names, listed
 from dpem.errors import InvalidArgumentError
 
@@ -95,6 +95,10 @@ class RowSource:
     def changed(self, start: int, block_rows: int | None = None) -> NDArray[np.bool_]:
         """Say which cells of the block the schema sent elsewhere; none without a schema."""
         return self._read(start, block_rows)[1]
+
+    def null(self) -> NDArray[np.bool_]:
+        """Say which cells of all rows are null, whatever the schema makes of them, (columns, rows)."""
+        return np.stack([is_null(column) for column in self._columns])
 
     def _read(self, start: int, block_rows: int | None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         stop = min(start + (block_rows or self.block_rows), self.n_rows)

@@ -31,7 +31,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Adjacency", "Ledger", "PrivacyStatement", "PrivateEstimator", "PublicRandom", "load"]
+    from dpem.data.levels import LevelGrid
+
+__all__ = [
+    "Adjacency",
+    "Ledger",
+    "PrivacyStatement",
+    "PrivateEstimator",
+    "PublicRandom",
+    "load",
+    "public_random",
+]
 
 _MODELS: dict[str, type[PrivateEstimator]] = {}
 
@@ -166,7 +176,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 error.add_note("The ledger was charged before the data was read, and stays charged.")
             raise
 
-    def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid) -> None:
+    def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid | LevelGrid) -> None:
         """Write columns, plan and privacy statement of a finished fit."""
         self._keep_columns(source)
         plan = gate.plan

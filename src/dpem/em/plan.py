@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,14 @@ class PlannedStage:
         if isinstance(self.event, LaplaceEvent):
             return 1 / self.event.epsilon
         return self.event.noise_multiplier
+
+    @property
+    def noise_stddev(self) -> float:
+        """Standard deviation of the noise of one release."""
+        mechanism = self.mechanism
+        if isinstance(mechanism, LaplaceMechanism):
+            return math.sqrt(2) * mechanism.noise_scale
+        return mechanism.noise_stddev
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""

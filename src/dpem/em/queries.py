@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CellHistogram",
-    "ColumnHistograms",
     "ColumnSquares",
     "CountedRows",
     "DistanceHistogram",
@@ -203,37 +202,6 @@ class CellHistogram:
             part = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (len(table) / 2))
             code += table[np.minimum(np.maximum(part, 0), len(table) - 1).astype(np.int64)]
         return np.add.reduceat(np.bincount(code, minlength=1 << CELL_BITS), self.starts)
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnHistograms:
-    """A histogram of every column. Rows are cell numbers, one per column, from 0. Eq. (S-12).
-
-    A row adds one to one cell of each of m columns: a vector of norm sqrt(m) without negative entries.
-    """
-
-    cells: tuple[int, ...]  # of each column
-    noise_shape: None = None
-    coarse_bits: int = 0
-
-    @property
-    def size(self) -> int:
-        """All cells of all columns."""
-        return sum(self.cells)
-
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
-        """Return that of vectors of norm sqrt(m) in a cone."""
-        _gaussian_only(norm)
-        return sensitivity.histograms(len(self.cells), adjacency)
-
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count the rows of each cell of each column; a number out of range counts in the first or last."""
-        counts = []
-        for column, cells in zip(rows, self.cells, strict=True):
-            # So written, what is not a number counts in the first cell.
-            place = np.where(column > 0, np.minimum(column, cells - 1), 0).astype(np.int64)
-            counts.append(np.bincount(place, minlength=cells))
-        return np.concatenate(counts)
 
 
 @dataclass(frozen=True, eq=False)

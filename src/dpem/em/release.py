@@ -6,7 +6,6 @@ a row or a raw sum. Each stage of the plan can be used as often as was planned a
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -127,10 +126,10 @@ class ReleaseGate:
                 raise PlanViolationError(
                     "A statistic with a noise shape is released with Gaussian noise only."
                 )
-            noisy, one = mechanism.release(raw._values), math.sqrt(2) * mechanism.noise_scale
+            noisy = mechanism.release(raw._values)
         else:
-            noisy, one = mechanism.release(raw._values, shape), mechanism.noise_stddev
-        stddev = one * (np.ones(raw._values.size) if shape is None else shape)
+            noisy = mechanism.release(raw._values, shape)
+        stddev = stage.noise_stddev * (np.ones(raw._values.size) if shape is None else shape)
         values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
         recording = _recording.get()
         if recording is not None:

@@ -12,9 +12,9 @@ import numpy as np
 from dpem import _validate
 from dpem.data import RowSource, Schema
 from dpem.data.column import LARGEST
+from dpem.em.contingency import Histograms
 from dpem.em.estimator import Adjacency, Ledger, PrivacyStatement
 from dpem.em.plan import Plan, PrivacyUnit, Stage
-from dpem.em.queries import ColumnHistograms
 from dpem.em.release import ReleaseGate
 from dpem.engines import LocalEngine
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
@@ -126,7 +126,7 @@ def private_bounds(
         source = source.only([j for j, column in enumerate(schema.columns) if column in wanted])
     if not private_n:
         _validate.integer(source.n_rows, "number of rows")
-    one_row = ColumnHistograms((1,) * len(wanted)).sensitivity(adjacency)
+    one_row = Histograms.of_columns([1] * len(wanted)).sensitivity(adjacency)
     plan = Plan.build(
         [Stage(name, share, one_row) for name, share in _SHARES.items()],
         epsilon=epsilon,
@@ -138,10 +138,10 @@ def private_bounds(
         ledger = Ledger(ledger)
     rows = _Magnitudes()
     gate = ReleaseGate(plan, source, rows, LocalEngine(n_jobs), ledger=ledger, purpose="dpem.private_bounds")
-    magnitudes = gate.release("magnitudes", ColumnHistograms((_MAGNITUDES + 1,) * len(wanted)))
+    magnitudes = gate.release("magnitudes", Histograms.of_columns([_MAGNITUDES + 1] * len(wanted)))
     ranges = [_filled_range(noisy, noise) for noisy, noise in _by_column(magnitudes, len(wanted))]
     parts = _Parts(np.array([low for low, _ in ranges]), np.array([high for _, high in ranges]))
-    quantiles = gate.release("quantiles", ColumnHistograms((_PARTS + 1,) * len(wanted)), parts)
+    quantiles = gate.release("quantiles", Histograms.of_columns([_PARTS + 1] * len(wanted)), parts)
     declared, lost = {}, []
     for column, (low, high), (noisy, noise) in zip(
         wanted, ranges, _by_column(quantiles, len(wanted)), strict=True

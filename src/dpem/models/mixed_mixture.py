@@ -1,0 +1,494 @@
+"""Synthetic tables under differential privacy: a mixture over columns of any kind."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.data import RowSource, Schema
+from dpem.data.frames import frame_of
+from dpem.data.levels import LevelGrid
+from dpem.em.estimator import PrivateEstimator
+from dpem.em.progress import Progress
+from dpem.errors import InvalidArgumentError
+from dpem.models.mixed_density import UNKNOWN
+from dpem.models.mixed_em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
+from dpem.models.mixed_files import arrays_of, table_from_arrays
+from dpem.models.mixed_oneshot import FittedTable, OneShotRequest, fit_one_shot
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from dpem.em.estimator import Ledger
+
+__all__ = ["MixedMixture"]
+
+_METHODS = ("oneshot", "em")
+_LISTED = 64  # levels that marginals name one by one; numbers with more are put into cells
+
+
+class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A whole table under differential privacy, to sample synthetic rows from.
+
+    Columns may be of every kind, and cells may be missing. The default spends the budget once: on noisy
+    histograms of all columns and noisy tables of all their pairs. A mixture of products is then fitted to
+    them, which is free. docs/synthetic.md explains it.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default "auto"
+        Components of the mixture (of each restart; several are averaged). "auto" goes by the noise.
+    schema : Schema
+        The columns: kinds, public bounds and categories, and whether cells may be missing.
+    epsilon : float
+        The privacy budget.
+    delta : float, default 1e-5
+        The other half of the budget: choose it well below one over the number of rows.
+    method : {"oneshot", "em"}, default "oneshot"
+        "em" runs DP-EM instead, one mechanism per step: the paper's way, for comparison.
+    target : str, optional
+        A column whose relation to the others is to be kept: all tables of pairs are split by its values.
+        For a classifier that is trained on synthetic rows, name its label. With "em" it is a column
+        like any other.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    max_iter : int, optional
+        Steps of "em": 10 unless given.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds post-processing and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Threads: one per core unless given.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Components in all, the largest number of a block of columns; 1 where columns are independent.
+    smoothing_ : float
+        How strongly components were drawn together, chosen on the noisy tables; infinite where columns are
+        independent.
+    classes_ : ndarray
+        The target's values, where there is a target.
+    privacy_, plan_
+        The guarantee, and every release with its noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.integers(20, 90, size=20_000)
+    >>> ill = rng.random(20_000) < age / 100
+    >>> ward = np.where(ill, "medical", rng.choice(["medical", "surgery"], size=20_000))
+    >>> patients = pd.DataFrame({"age": age, "ill": ill, "ward": ward})
+    >>> schema = dpem.Schema({
+    ...     "age": {"kind": "integer", "bounds": [0, 120], "unit": "years"},
+    ...     "ill": {"kind": "boolean"},
+    ...     "ward": {"kind": "categorical", "categories": ["medical", "surgery"], "outside": "medical"},
+    ... })
+    >>> model = dpem.MixedMixture(schema=schema, epsilon=1.0, random_state=0).fit(patients)
+    >>> rows = model.sample(5000)
+    >>> rows.dtypes.astype(str).to_dict()
+    {'age': 'int64', 'ill': 'bool', 'ward': 'category'}
+    >>> bool(abs(rows["ill"].mean() - ill.mean()) < 0.05)
+    True
+    >>> bool(rows[rows["ward"] == "surgery"]["ill"].mean() < 0.1)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.MixedMixture"
+    bounds = None
+    data_norm = None
+    schema: Schema
+    n_components_: int
+    smoothing_: float
+    _table: FittedTable
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        schema: Schema,
+        epsilon: float,
+        delta: float = 1e-5,
+        method: str = "oneshot",
+        target: str | None = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        max_iter: int | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.target = target
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.max_iter = max_iter
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the table.
+
+        The budget is charged, then rows are read. No cell raises: what is not as the schema declares goes to
+        its declared place.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like of shape (n, m)
+            Rows, with the columns of the schema.
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_budget()
+        if self._plain:
+            raise _validate.fail(
+                "a finite epsilon",
+                "epsilon",
+                self.epsilon,
+                "For a table without privacy take a large one, such as 100.",
+            )
+        random_state = self._random()
+        if not isinstance(self.schema, Schema):
+            raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
+        self.schema.require_complete()
+        method = _validate.one_of(self.method, "method", _METHODS)
+        k = None
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            k = _validate.integer(self.n_components, "n_components", remedy='Or "auto".')
+        iterations = DEFAULT_ITERATIONS
+        if self.max_iter is not None:
+            iterations = _validate.integer(self.max_iter, "max_iter")
+        target = None if self.target is None else self._place(self.target, "target")
+        source = RowSource(X, self.schema)
+        if self.adjacency == "replace_one":
+            _validate.integer(source.n_rows, "number of rows")
+        n_rows = self._public_rows(source)
+        grid = LevelGrid(self.schema)
+        progress = Progress(type(self).__name__, self.verbose)
+        budget: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "unit": self._unit,
+        }
+        if method == "em":
+            request = EMRequest(grid, k, iterations)
+            gate = self._gate(request.plan(**budget), source, grid)
+            with self._charged():
+                fitted = fit_by_em(gate, request, n_rows, random_state, progress)
+        else:
+            wanted = OneShotRequest(grid, k, target, self.n_jobs)
+            gate = self._gate(wanted.plan(**budget, n_rows=n_rows), source, grid)
+            with self._charged():
+                fitted = fit_one_shot(gate, wanted, n_rows, random_state, progress)
+        self._keep(fitted)
+        self._state(gate, source, grid)
+        return self
+
+    def _keep(self, fitted: FittedTable) -> None:
+        """Write what a fit found."""
+        self._table = fitted
+        self.n_components_ = max(block.weights.shape[1] for block in fitted.density.blocks)
+        self.smoothing_ = fitted.smoothing
+        if self.target is not None and self._is_listed(self.target):
+            self.classes_ = self._values(self.target)
+
+    def _check_schema(self, schema: Schema) -> None:
+        """Columns of every kind are welcome."""
+
+    @property
+    def _allows_missing(self) -> bool:
+        return True
+
+    def _place(self, name: str, argument: str) -> int:
+        """Return where a column is."""
+        if name not in self.schema.names:
+            raise _validate.fail(
+                f"a column of the schema as {argument}",
+                argument,
+                name,
+                f"It has {', '.join(map(repr, self.schema.names[:20]))}.",
+            )
+        return self.schema.names.index(name)
+
+    # -- synthetic rows ----------------------------------------------------------------------------------
+
+    def sample(self, n_samples: int = 1, given: Mapping[str, Any] | None = None) -> pd.DataFrame:
+        """Draw synthetic rows: free, since the model is released.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+            How many.
+        given : mapping of str to value, optional
+            Values that some columns have in all rows; None is a missing cell. The others are drawn given
+            them.
+
+        Returns
+        -------
+        DataFrame
+            Rows with the schema's names and types. Each has the law of the model; together they are spread
+            more evenly than independent draws.
+        """
+        check_is_fitted(self)
+        n = _validate.integer(n_samples, "n_samples")
+        random_state = self._random()
+        density = self._table.density
+        fixed = self._fixed(given)
+        if fixed:
+            levels = np.full(len(density.cells), UNKNOWN, dtype=np.intp)
+            for j, value in fixed.items():
+                levels[j] = int(density.cells[j].levels.codes(np.array([value]))[0])
+            density = density.given(levels)
+        drawn = density.draw(n, random_state)
+        columns = np.stack(
+            [
+                column.levels.values(levels, random_state.uniform(size=n))
+                for column, levels in zip(density.cells, drawn, strict=True)
+            ]
+        )
+        for j, value in fixed.items():
+            columns[j] = value
+        return frame_of(self.schema, columns)
+
+    def _fixed(self, given: Mapping[str, Any] | None) -> dict[int, float]:
+        """Return given values as parsed cells, by place."""
+        if given is not None and not isinstance(given, Mapping):
+            raise _validate.fail('values by column, such as given={"age": 40}', "given", given)
+        fixed = {}
+        for name, value in (given or {}).items():
+            j = self._place(name, "given")
+            column = self.schema.columns[j]
+            cell = np.empty(1, dtype=object)
+            cell[0] = value
+            parsed, changed = column.parse(cell)
+            if changed[0] or (value is None and not column.missing):
+                raise _validate.fail(f"a value of column {name!r} ({column.describe()})", "given", value)
+            fixed[j] = float(parsed[0])
+        return fixed
+
+    # -- rows of the user --------------------------------------------------------------------------------
+
+    def _levels(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return rows as levels, and which cells are null."""
+        source = self._fitted_source(X)
+        if source.n_rows == 0:
+            raise InvalidArgumentError(
+                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
+                f"required."
+            )
+        grid = LevelGrid(self.schema)
+        blocks = [grid.to_grid(block).astype(np.intp) for block in source.blocks()]
+        return np.concatenate(blocks, axis=1), source.null()
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Return the log-density of each row, per unit of continuous columns. As sensitive as X.
+
+        A missing cell is a value of its own. A number at a bound has a probability of its own too.
+        """
+        check_is_fitted(self)
+        return self._table.density.log_density(self._levels(X)[0])
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-density of the rows. As sensitive as X."""
+        return float(self.score_samples(X).mean())
+
+    def impute(self, X: Any) -> pd.DataFrame:
+        """Return the rows with every missing cell filled by what the model expects. As sensitive as X.
+
+        Categories and whole numbers within a short range take the most probable value, other numbers their
+        mean, given the row's known cells.
+        """
+        check_is_fitted(self)
+        levels, null = self._levels(X)
+        density = self._table.density
+        source = self._fitted_source(X)
+        cells = np.concatenate(list(source.blocks()), axis=1)
+        # A cell that the schema made missing (an undeclared value) is to be filled too.
+        known = np.where(null | np.isnan(cells), UNKNOWN, levels)
+        for j, column in enumerate(density.cells):
+            lost = np.flatnonzero(known[j] == UNKNOWN)
+            if not lost.size:
+                continue
+            n = column.levels.n_values
+            law = density.law(known[:, lost], j)[:, :n]
+            law /= law.sum(axis=1, keepdims=True)
+            if column.levels.column.kind in {"continuous", "integer"}:
+                filled = law @ column.levels.centres[:n]
+                if column.levels.column.kind == "integer":
+                    filled = np.rint(filled)
+            else:
+                filled = column.levels.centres[law.argmax(axis=1)]
+            cells[j, lost] = filled
+        return frame_of(self.schema, cells)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each of the target's values, given the other columns. As sensitive as X.
+
+        Columns are as in `classes_`. The target's own column in X, and whether it is there at all, does not
+        matter.
+        """
+        check_is_fitted(self)
+        if self.target is None:
+            raise InvalidArgumentError(
+                "Expected a model with a target to predict, got target=None. Name the column when the "
+                "model is made: MixedMixture(..., target='...')."
+            )
+        if not self._is_listed(self.target):
+            raise InvalidArgumentError(
+                f"Expected a target with values to choose from, got {self.target!r}, a column of numbers. "
+                f"Leave its cells empty and call impute for its mean."
+            )
+        j = self._place(self.target, "target")
+        levels, _ = self._levels(self._with_target(X))
+        levels[j] = UNKNOWN
+        law = self._table.density.law(levels, j)[:, : self._table.density.cells[j].levels.n_values]
+        return np.asarray(law / law.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable of the target's values for each row. As sensitive as X."""
+        probabilities = self.predict_proba(X)
+        return np.asarray(self.classes_[probabilities.argmax(axis=1)])
+
+    def _with_target(self, X: Any) -> Any:
+        """Return a DataFrame with the target's column, which rows to predict need not have."""
+        names = getattr(X, "columns", None)
+        if names is None or self.target in list(names):
+            return X
+        import narwhals as nw  # noqa: PLC0415
+
+        frame = nw.from_native(X, eager_only=True)
+        return frame.with_columns(nw.lit(None).alias(str(self.target))).to_native()
+
+    # -- what the model says -----------------------------------------------------------------------------
+
+    def _is_listed(self, name: str) -> bool:
+        column = self.schema.columns[self.schema.names.index(name)]
+        return not column.is_number or (column.kind == "integer" and np.diff(column.limits)[0] < _LISTED)
+
+    def _values(self, name: str) -> NDArray[Any]:
+        """Return what a column's levels are called."""
+        column = self.schema.columns[self.schema.names.index(name)]
+        if column.is_number:
+            return np.arange(int(column.limits[0]), int(column.limits[1]) + 1)
+        values = np.empty(len(column.categories or ()), dtype=object)
+        values[:] = list(column.categories or ())
+        if column.kind == "boolean":
+            return values.astype(bool)
+        return values.astype(str) if all(isinstance(value, str) for value in values) else values
+
+    def marginals(self, *columns: str) -> pd.Series[float]:
+        """Return the distribution of one column, or of two or three together, by the model: free.
+
+        Parameters
+        ----------
+        *columns : str
+            One to three columns.
+
+        Returns
+        -------
+        Series
+            Probabilities, indexed by values; of numbers with many values by intervals, of missing cells by
+            None.
+
+        Examples
+        --------
+        A model's table of two columns, with one in rows and one in columns:
+        ``model.marginals("sex", "ward").unstack()``.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        check_is_fitted(self)
+        if not 1 <= len(columns) <= 3 or len(set(columns)) != len(columns):
+            raise _validate.fail("one to three different columns", "columns", columns)
+        places = [self._place(name, "columns") for name in columns]
+        labels, names = zip(*(self._labels(j) for j in places), strict=True)
+        table = self._table.density.joint(places, labels)
+        if len(columns) == 1:
+            index: Any = pd.Index(names[0], name=columns[0], dtype=object)
+        else:
+            index = pd.MultiIndex.from_product(names, names=columns)
+        return pd.Series(table.ravel(), index=index, name="probability")
+
+    def _labels(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
+        """Return the label of each level of a column, and the labels' names."""
+        import pandas as pd  # noqa: PLC0415
+
+        levels, column = self._table.density.cells[j].levels, self.schema.columns[j]
+        if self._is_listed(column.name):
+            label = np.arange(levels.size)
+            names: list[Any] = list(self._values(column.name))
+        else:
+            low, high = column.limits
+            part = np.arange(levels.n_values) * 16 // levels.n_values
+            starts = np.flatnonzero(np.diff(part, prepend=-1))
+            edges = [low, *(levels.lower_edges[starts[1:]]), high]
+            names = [
+                pd.Interval(float(a), float(b), closed="left" if b < high else "both")
+                for a, b in itertools.pairwise(edges)
+            ]
+            label = np.append(part, part.max() + 1) if column.missing else part
+        return label, names + [None] * column.missing
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Return what the noisy tables say of every pair of columns: free, since they are released.
+
+        Returns
+        -------
+        DataFrame
+            For every pair that was counted, `dependence`: by how many deviations of its errors the noisy
+            table differs from independent columns; and `misfit`: from the model. A dependence below 3 is
+            within the noise; a misfit far above 3 says that the model leaves something of the pair out.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        check_is_fitted(self)
+        names = self.schema.names
+        i, j = np.triu_indices(len(names), 1)
+        counted = ~np.isnan(self._table.dependence[i, j])
+        i, j = i[counted], j[counted]
+        frame = pd.DataFrame(
+            {
+                "first": [names[a] for a in i],
+                "second": [names[b] for b in j],
+                "dependence": self._table.dependence[i, j],
+                "misfit": self._table.misfit[i, j],
+            }
+        )
+        return frame.sort_values("dependence", ascending=False, ignore_index=True)
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return arrays_of(self._table)
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        self._keep(table_from_arrays(LevelGrid(self.schema), arrays))
