@@ -13,7 +13,7 @@ endef
 END_TOOLS := 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixture audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixture audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -73,6 +73,15 @@ bench-missing: $(READY)  ## mixtures of rows with missing cells (3 minutes)
 
 bench-latent: $(READY)  ## planted latent classes and counts, recovered (5 minutes)
 	$(BIN)/python benchmarks/latent_classes.py
+
+bench-synthetic: $(READY)  ## synthetic tables beside independence, DP-EM and peers (20 minutes; BENCH_ARGS=--peers: hours)
+	$(BIN)/python benchmarks/synthetic.py $(BENCH_ARGS)
+
+# dpmm wants older libraries: an environment of its own, made before BENCH_ARGS=--peers is used.
+build/dpmm/.ready: $(READY)
+	$(PYTHON) -m venv build/dpmm
+	build/dpmm/bin/python -m pip install --quiet 'dpmm==0.1.9'
+	touch $@
 
 bench-fa: $(READY)  ## factor analysis beside the paper's text and non-private fits (half an hour)
 	$(BIN)/python benchmarks/factor.py $(BENCH_ARGS)

@@ -12,8 +12,6 @@ import pandas as pd
 
 import dpem
 
-CELLS = 16  # equal parts of each number's bounds, on which tables are compared
-
 
 @dataclass(frozen=True)
 class MixedTable:
@@ -115,30 +113,6 @@ def load(name):
         declared[column] = declared[column] | {"missing": bool(frame[column].isna().any())}
     schema = dpem.Schema(declared)
     return MixedTable(name, frame[list(columns)], schema, target, is_real=True, is_test=is_test)
-
-
-def codes(frame, schema):
-    """Return a table as codes of equal parts of each column, a missing cell as a part of its own.
-
-    Returns
-    -------
-    codes : ndarray of int64, (n, m)
-    sizes : list of int
-    """
-    columns, sizes = [], []
-    for column in schema.columns:
-        values, _ = column.parse(frame[column.name].to_numpy(dtype=object))
-        low, high = column.limits
-        if column.is_number and (column.kind == "continuous" or high - low >= CELLS):
-            size = CELLS
-            part = np.floor((values - low) / (high - low + (column.kind == "integer")) * size)
-        else:
-            size = int(high - low) + 1
-            part = values - low
-        part = np.where(np.isnan(values), size, np.minimum(part, size - 1))
-        columns.append(part.astype(np.int64))
-        sizes.append(size + column.missing)
-    return np.stack(columns, axis=1), sizes
 
 
 # -- made tables -------------------------------------------------------------------------------------------

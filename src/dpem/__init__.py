@@ -15,6 +15,7 @@ from dpem.models.kmeans import KMeans
 from dpem.models.mixed_mixture import MixedMixture
 from dpem.models.private_bounds import private_bounds
 from dpem.models.private_em import PrivateEM
+from dpem.models.table_quality import compare_tables
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.statement import PrivacyStatement
 
@@ -37,6 +38,7 @@ __all__ = [
     "__version__",
     "check_model",
     "clipped_fraction",
+    "compare_tables",
     "cosine_basis",
     "errors",
     "factors_allowed",

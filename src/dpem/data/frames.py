@@ -54,6 +54,9 @@ def _typed(column: Column, cells: NDArray[np.float64]) -> Any:
         yes = np.where(missing, 0.0, cells) > 0.5
         return pd.arrays.BooleanArray(yes, missing) if column.missing else yes
     codes = np.where(missing, -1.0, cells).astype(np.int64)
-    return pd.Categorical.from_codes(
-        codes, categories=list(column.categories or ()), ordered=column.kind == "ordered"
-    )
+    categories = list(column.categories or ())
+    if len(set(categories)) < len(categories):  # 1 and True, which are one to pandas
+        values = np.empty(len(categories) + 1, dtype=object)
+        values[:-1] = categories
+        return values[codes]
+    return pd.Categorical.from_codes(codes, categories=categories, ordered=column.kind == "ordered")

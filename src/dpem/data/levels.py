@@ -43,10 +43,10 @@ class ColumnLevels:
         return self.column.kind != "categorical"
 
     @cached_property
-    def _is_listed(self) -> bool:
+    def is_listed(self) -> bool:
         """Whether every value is a level: categories, and whole numbers within a short range."""
         low, high = self.column.limits
-        return self.column.kind != "continuous" and high - low <= _PARTS + 1
+        return not self.column.is_number or (self.column.kind == "integer" and high - low <= _PARTS + 1)
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
@@ -61,7 +61,7 @@ class ColumnLevels:
     def n_values(self) -> int:
         """How many levels hold values."""
         low, high = self.column.limits
-        return int(high - low) + 1 if self._is_listed else _PARTS + 2
+        return int(high - low) + 1 if self.is_listed else _PARTS + 2
 
     @property
     def size(self) -> int:
@@ -90,7 +90,7 @@ class ColumnLevels:
         array([  0.,   2., 256., 257., 258.])
         """
         low, high = self.column.limits
-        if self._is_listed:
+        if self.is_listed:
             level = np.minimum(np.maximum(values - low, 0.0), self.n_values - 1.0)
         else:
             level = np.searchsorted(self.edges[1:-1], values, side="right") + 1.0
@@ -102,15 +102,17 @@ class ColumnLevels:
     def log_widths(self) -> NDArray[np.float64]:
         """The logarithm of what each level holds: a length, or a number of whole numbers; 0 for one value."""
         widths = np.ones(self.size)
-        if not self._is_listed:
-            widths[1 : _PARTS + 1] = np.diff(self.edges)
+        if not self.is_listed:
+            # Bounds so close that floats between them run out leave parts that hold next to nothing.
+            closest = np.spacing(np.abs(self.edges).max())
+            widths[1 : _PARTS + 1] = np.maximum(np.diff(self.edges), closest)
         return np.log(widths)
 
     @cached_property
     def lower_edges(self) -> NDArray[np.float64]:
         """Where each level of values begins."""
         low, high = self.column.limits
-        if self._is_listed:
+        if self.is_listed:
             return np.asarray(np.arange(self.n_values) + low, dtype=np.float64)
         return np.concatenate([[low], self.edges[:-1], [high]])
 
@@ -118,7 +120,7 @@ class ColumnLevels:
     def centres(self) -> NDArray[np.float64]:
         """The mean of each level's values; codes of categories; NaN for the missing cell."""
         low, high = self.column.limits
-        if self._is_listed:
+        if self.is_listed:
             values = np.arange(self.n_values) + float(low)
         else:
             last = self.edges[1:] - (self.column.kind == "integer")
@@ -127,12 +129,15 @@ class ColumnLevels:
 
     def values(self, levels: NDArray[np.intp], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a value of each level, by a number from 0 to 1: evenly within it; NaN for the missing."""
-        if self._is_listed:
+        if self.is_listed:
             return self.centres[levels]
         low, high = self.column.limits
         part = np.clip(levels - 1, 0, _PARTS - 1)
         start, width = self.edges[part], np.diff(self.edges)[part]
-        within = start + (np.floor(uniform * width) if self.column.kind == "integer" else uniform * width)
+        if self.column.kind == "integer":
+            within = start + np.floor(uniform * width)
+        else:
+            within = start + (0.5 + (uniform - 0.5) * (1 - 2.0**-20)) * width  # never on an edge
         edge = np.where(levels == 0, low, high)
         is_part = (levels > 0) & (levels <= _PARTS)
         drawn = np.where(is_part, within, edge)

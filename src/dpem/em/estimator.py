@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid
+from dpem.data.frames import frame_of
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import ReleaseGate
@@ -221,6 +222,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         elif not np.isfinite(rows).all():
             raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
         return rows
+
+    def _as_declared(self, rows: NDArray[np.float64]) -> Any:
+        """Return sampled rows (n, d) as the schema declares them: a DataFrame; without one as they are."""
+        if self.schema is None:
+            return rows
+        low, high = self.schema.bounds
+        return frame_of(self.schema, np.minimum(np.maximum(rows, low), high).T)
 
     @property
     def _allows_missing(self) -> bool:

@@ -81,7 +81,7 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         weighted, inner = self._inner()
         return np.asarray(np.diag(1 / self.noise_variance_) - weighted.T @ np.linalg.solve(inner, weighted))
 
-    def sample(self, n_samples: int = 1) -> NDArray[np.float64]:
+    def sample(self, n_samples: int = 1) -> Any:
         """Draw rows from the density: free, since the density is released.
 
         Parameters
@@ -91,8 +91,9 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Rows; of a private model, moved into its bounds as the rows were that it was fitted to.
+        ndarray of shape (n_samples, n_features), or DataFrame
+            Rows; of a private model, moved into its bounds as the rows were that it was fitted to. With a
+            schema a DataFrame with its names and types, whole numbers whole.
         """
         n = _validate.integer(n_samples, "n_samples")
         check_is_fitted(self)
@@ -100,4 +101,6 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         k, d = self.components_.shape
         rows = self.mean_ + random_state.normal(size=(n, k)) @ self.components_
         rows += random_state.normal(size=(n, d)) * np.sqrt(self.noise_variance_)
-        return self._public_domain(d).clip(rows) if self.privacy_.event is not None else rows
+        if self.privacy_.event is not None:
+            rows = self._public_domain(d).clip(rows)
+        return self._as_declared(rows)

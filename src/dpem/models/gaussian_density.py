@@ -224,7 +224,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         """Return the mean log-density of the rows. As sensitive as X; see `private_score`."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1) -> tuple[NDArray[np.float64], NDArray[np.intp]]:
+    def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.intp]]:
         """Draw rows from the density: free, since the density is released.
 
         Parameters
@@ -234,8 +234,9 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
-            Rows; of a private model, moved into its bounds as the rows were that it was fitted to.
+        X : ndarray of shape (n_samples, n_features), or DataFrame
+            Rows; of a private model, moved into its bounds as the rows were that it was fitted to. With a
+            schema a DataFrame with its names and types, whole numbers whole.
         y : ndarray of shape (n_samples,)
             Their components, in rising order; -1 for the background.
         """
@@ -253,7 +254,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         X = np.concatenate([rows[i] for i in order])
         if self.privacy_.event is not None:
             X = self._domain(self.n_features_in_).clip(X)
-        return X, np.repeat(labels[order], counts[order])
+        return self._as_declared(X), np.repeat(labels[order], counts[order])
 
     def to_sklearn(self) -> PlainGaussianMixture:
         """Return scikit-learn's mixture with the same density: the background as further components."""

@@ -110,7 +110,6 @@ class NoisyLevels:
         n = self.levels.n_values
         shared = np.empty(n)
         sums = np.concatenate([[0.0], np.cumsum(self.counts[:n])])
-        wide = np.concatenate([[0.0], np.cumsum(np.exp(self.levels.log_widths[:n]))])
         stack = [(0, n, total)]
         while stack:
             start, stop, held = stack.pop()
@@ -119,7 +118,7 @@ class NoisyLevels:
                 continue
             middle = (start + stop) // 2
             left, right = sums[middle] - sums[start], sums[stop] - sums[middle]
-            even = held * (wide[middle] - wide[start]) / (wide[stop] - wide[start])
+            even = held * (middle - start) / (stop - start)
             # The total is known better than the halves are: what they have too much is taken from both.
             variances = self.variance(start, middle), self.variance(middle, stop)
             both = max(sum(variances), 1e-300)
@@ -131,7 +130,7 @@ class NoisyLevels:
                 np.clip(even + kept * (left - even), min(least, even), held - min(least, held - even))
             )
             stack += [(start, middle, left), (middle, stop, held - left)]
-        return shared
+        return np.maximum(shared, 1e-12 * total)
 
     def _sparse(self, total: float) -> NDArray[np.float64]:
         """Return the expected counts given noisy ones, exponential with their mean before."""
@@ -200,7 +199,7 @@ def choose_cells(
     if n <= 2:
         of_level = np.arange(n)
     elif levels.is_ordered:
-        of_level = _runs(values, np.exp(levels.log_widths[:n]), _CLEAR * noise, most)
+        of_level = _runs(values, _CLEAR * noise, most)
     else:
         of_level = _heads(values, _CLEAR * noise, most)
     if levels.column.missing:
@@ -208,12 +207,10 @@ def choose_cells(
     return ColumnCells(levels, of_level, probabilities)
 
 
-def _runs(
-    values: NDArray[np.float64], widths: NDArray[np.float64], least: float, most: int
-) -> NDArray[np.intp]:
-    """Cut ordered levels into runs, fine where rows are dense: evenly in sqrt(mass times width)."""
+def _runs(values: NDArray[np.float64], least: float, most: int) -> NDArray[np.intp]:
+    """Cut ordered levels into runs, fine where rows are dense: evenly in the square root of mass."""
     alone = values >= max(values.sum() / most, least)
-    weight = np.where(alone, 0.0, np.sqrt(values * widths))
+    weight = np.where(alone, 0.0, np.sqrt(values))
     left = max(2, most - int(alone.sum()))
     run = np.floor(np.cumsum(weight) / max(weight.sum(), 1e-300) * left * (1 - 1e-9))
     cuts = (np.diff(run) != 0) | alone[1:] | alone[:-1]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MixedBlock", "MixedDensity"]
 
-_ROWS = 4096  # in one go, so that memory stays small
+_ROWS = 2048  # in one go, so that memory stays small
 UNKNOWN = -1  # instead of a level
 
 
@@ -46,6 +46,23 @@ class MixedBlock:
     columns: tuple[int, ...]
     weights: NDArray[np.float64]
     tables: tuple[NDArray[np.float64], ...]
+
+    @property
+    def log_weights(self) -> NDArray[np.float64]:
+        """Logarithms of the weights; of none at all, minus infinity."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def components(self, log_known: NDArray[np.float64], part: int) -> tuple[NDArray[np.float64], ...]:
+        """Return the probability of each component given known cells and a part of the target, (n, k).
+
+        And the log-probability of the known cells, (n,).
+        """
+        joint = log_known + self.log_weights[part]
+        largest = joint.max(axis=1, keepdims=True)
+        shares = np.exp(joint - largest)
+        total = shares.sum(axis=1, keepdims=True)
+        return shares / total, (np.log(total) + largest)[:, 0]
 
     def log_known(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the log-probability of each row's known cells in each component, (n, k)."""
@@ -85,13 +102,14 @@ class MixedDensity:
 
     def _log_parts(self, cells: NDArray[np.intp], known: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         """Return the log-probability of each row's known cells with each cell of the target, (n, parts)."""
-        joint = np.repeat(np.log(self.parts)[None], cells.shape[1], axis=0)
+        with np.errstate(divide="ignore"):
+            joint = np.repeat(np.log(self.parts)[None], cells.shape[1], axis=0)
         if self.target is not None:
             row = cells[self.target]
             joint[(row[:, None] != UNKNOWN) & (row[:, None] != np.arange(len(self.parts)))] = -np.inf
         for block, log_known in zip(self.blocks, known, strict=True):
-            largest = log_known.max(axis=1, keepdims=True)
-            joint += np.log(np.exp(log_known - largest) @ block.weights.T + 1e-300) + largest
+            for part in range(len(self.parts)):
+                joint[:, part] += block.components(log_known, part)[1]
         return joint
 
     def log_density(self, levels: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -121,9 +139,9 @@ class MixedDensity:
                     for block, log_known in zip(self.blocks, known, strict=True)
                     if column in block.columns
                 )
-                inside = np.exp(log_known - log_known.max(axis=1, keepdims=True))
-                normal = inside @ block.weights.T + 1e-300
-                components = inside * ((parts / normal) @ block.weights)
+                components = sum(
+                    parts[:, [c]] * block.components(log_known, c)[0] for c in range(len(self.parts))
+                )
                 parts = components @ block.tables[block.columns.index(column)]
             of_cells[start : start + _ROWS] = parts
         expanded = of_cells[:, self.cells[column].of_level] * self.cells[column].within
@@ -136,8 +154,8 @@ class MixedDensity:
         parts = special.softmax(self._log_parts(cells, known), axis=1)[0]
         blocks = []
         for block, log_known in zip(self.blocks, known, strict=True):
-            weights = np.log(np.maximum(block.weights, 1e-300)) + log_known
-            blocks.append(replace(block, weights=special.softmax(weights, axis=1)))
+            given = [block.components(log_known, part)[0] for part in range(len(self.parts))]
+            blocks.append(replace(block, weights=np.concatenate(given)))
         return replace(self, parts=parts, blocks=tuple(blocks))
 
     def draw(self, n: int, random_state: PublicRandom) -> NDArray[np.intp]:
@@ -171,14 +189,17 @@ class MixedDensity:
             product = np.full((1,) * len(columns), part)
             for block in self.blocks:
                 members = [j for j in columns if j in block.columns]
-                table = block.weights[c]
-                for j in members:
-                    more = self._labelled(j, block.tables[block.columns.index(j)], of_labels[j])
-                    table = table[..., None] * more.reshape(len(more), *(1,) * (table.ndim - 1), -1)
-                if members:
-                    product = product * table.sum(axis=0).reshape(
-                        [size if j in members else 1 for j, size in zip(columns, shape, strict=True)]
-                    )
+                if not members:
+                    continue
+                *first, last = [
+                    self._labelled(j, block.tables[block.columns.index(j)], of_labels[j]) for j in members
+                ]
+                table = block.weights[c][:, None]
+                for more in first:
+                    table = (table[:, :, None] * more[:, None, :]).reshape(len(more), -1)
+                product = product * (table.T @ last).reshape(
+                    [size if j in members else 1 for j, size in zip(columns, shape, strict=True)]
+                )
             if self.target is not None and self.target in columns:
                 one = np.eye(len(self.parts))[c][None]
                 product = product * self._labelled(self.target, one, of_labels[self.target]).reshape(

@@ -69,8 +69,14 @@ def _cells(grid: LevelGrid, arrays: dict[str, NDArray[Any]]) -> list[ColumnCells
         grid.columns, np.split(of_level, ends[:-1]), np.split(probabilities, ends[:-1]), strict=True
     ):
         _check_law(law)
-        if np.unique(numbers).tolist() != list(range(int(numbers.max()) + 1)) or (law <= 0).any():
+        if (
+            numbers.min() < 0
+            or numbers.max() >= len(numbers)
+            or (np.bincount(numbers) == 0)[: int(numbers.max()) + 1].any()
+        ):
             raise KeyError("of_level")
+        if (law <= 0).any():
+            raise KeyError("level_probabilities")
         cells.append(ColumnCells(levels, numbers.astype(np.intp), law))
     return cells
 

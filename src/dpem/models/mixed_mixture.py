@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import narwhals as nw
 import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
@@ -16,7 +18,8 @@ from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
-from dpem.errors import InvalidArgumentError
+from dpem.engines import LocalEngine
+from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.mixed_density import UNKNOWN
 from dpem.models.mixed_em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
 from dpem.models.mixed_files import arrays_of, table_from_arrays
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["MixedMixture"]
 
 _METHODS = ("oneshot", "em")
+_MOST_ENTRIES = 1e6  # of a table of marginals
+_FEW = 16  # values, of which a missing cell takes the most probable one
 _LISTED = 64  # levels that marginals name one by one; numbers with more are put into cells
 
 
@@ -46,7 +51,8 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
     Parameters
     ----------
     n_components : int or "auto", default "auto"
-        Components of the mixture (of each restart; several are averaged). "auto" goes by the noise.
+        The most components of the mixture (of each restart; several are averaged): the noisy tables may say
+        that fewer are better. "auto" goes by the noise. With 1, columns are independent, the target too.
     schema : Schema
         The columns: kinds, public bounds and categories, and whether cells may be missing.
     epsilon : float
@@ -80,7 +86,10 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         Components in all, the largest number of a block of columns; 1 where columns are independent.
     smoothing_ : float
         How strongly components were drawn together, chosen on the noisy tables; infinite where columns are
-        independent.
+        independent, NaN where no pairs were counted.
+    blocks_ : list of tuple of str
+        Columns whose relations to each other were counted: all, unless there are more than 100. Blocks are
+        independent of each other, given the target.
     classes_ : ndarray
         The target's values, where there is a target.
     privacy_, plan_
@@ -117,6 +126,8 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
     schema: Schema
     n_components_: int
     smoothing_: float
+    blocks_: list[tuple[str, ...]]
+    classes_: NDArray[Any]
     _table: FittedTable
 
     def __init__(
@@ -202,15 +213,21 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         if method == "em":
             request = EMRequest(grid, k, iterations)
             gate = self._gate(request.plan(**budget), source, grid)
-            with self._charged():
+            with self._charged(), np.errstate(all="ignore"):
                 fitted = fit_by_em(gate, request, n_rows, random_state, progress)
         else:
-            wanted = OneShotRequest(grid, k, target, self.n_jobs)
-            gate = self._gate(wanted.plan(**budget, n_rows=n_rows), source, grid)
-            with self._charged():
+            wanted = OneShotRequest(grid, k, target, LocalEngine(self.n_jobs).n_jobs)
+            plan = wanted.plan(**budget, n_rows=n_rows)
+            left_out = wanted.left_out(plan)
+            if left_out is not None:  # said before anything is spent, where it is known by then
+                warnings.warn(left_out, WeakSignalWarning, stacklevel=2)
+            gate = self._gate(plan, source, grid)
+            with self._charged(), np.errstate(all="ignore"):
                 fitted = fit_one_shot(gate, wanted, n_rows, random_state, progress)
         self._keep(fitted)
         self._state(gate, source, grid)
+        if method == "oneshot" and left_out is None and wanted.left_out(gate.plan) is not None:
+            warnings.warn(str(wanted.left_out(gate.plan)), WeakSignalWarning, stacklevel=2)
         return self
 
     def _keep(self, fitted: FittedTable) -> None:
@@ -218,6 +235,10 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         self._table = fitted
         self.n_components_ = max(block.weights.shape[1] for block in fitted.density.blocks)
         self.smoothing_ = fitted.smoothing
+        names = self.schema.names
+        self.blocks_ = [tuple(names[j] for j in block.columns) for block in fitted.density.blocks]
+        if hasattr(self, "classes_"):
+            del self.classes_
         if self.target is not None and self._is_listed(self.target):
             self.classes_ = self._values(self.target)
 
@@ -290,7 +311,8 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
             cell = np.empty(1, dtype=object)
             cell[0] = value
             parsed, changed = column.parse(cell)
-            if changed[0] or (value is None and not column.missing):
+            fraction = column.kind == "integer" and isinstance(value, float) and value != parsed[0]
+            if changed[0] or fraction or (value is None and not column.missing):
                 raise _validate.fail(f"a value of column {name!r} ({column.describe()})", "given", value)
             fixed[j] = float(parsed[0])
         return fixed
@@ -299,6 +321,8 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
 
     def _levels(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return rows as levels, and which cells are null."""
+        if isinstance(X, list | tuple) and any(len(row) != len(self.schema.names) for row in X):
+            raise InvalidArgumentError(f"Expected rows of {len(self.schema.names)} cells, as in the schema.")
         source = self._fitted_source(X)
         if source.n_rows == 0:
             raise InvalidArgumentError(
@@ -324,8 +348,8 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
     def impute(self, X: Any) -> pd.DataFrame:
         """Return the rows with every missing cell filled by what the model expects. As sensitive as X.
 
-        Categories and whole numbers within a short range take the most probable value, other numbers their
-        mean, given the row's known cells.
+        Categories, and numbers of 16 possible values or fewer, take the most probable value, other numbers
+        their mean, given the row's known cells.
         """
         check_is_fitted(self)
         levels, null = self._levels(X)
@@ -341,14 +365,18 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
             n = column.levels.n_values
             law = density.law(known[:, lost], j)[:, :n]
             law /= law.sum(axis=1, keepdims=True)
-            if column.levels.column.kind in {"continuous", "integer"}:
+            if column.levels.column.is_number and n > _FEW:
                 filled = law @ column.levels.centres[:n]
                 if column.levels.column.kind == "integer":
                     filled = np.rint(filled)
             else:
                 filled = column.levels.centres[law.argmax(axis=1)]
             cells[j, lost] = filled
-        return frame_of(self.schema, cells)
+        frame = frame_of(self.schema, cells)
+        index = getattr(X, "index", None)
+        if index is not None and not callable(index):  # of pandas
+            frame.index = index
+        return frame
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probability of each of the target's values, given the other columns. As sensitive as X.
@@ -379,12 +407,21 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def _with_target(self, X: Any) -> Any:
-        """Return a DataFrame with the target's column, which rows to predict need not have."""
+        """Return rows with the target's column, which rows to predict need not have."""
         names = getattr(X, "columns", None)
-        if names is None or self.target in list(names):
+        if names is None:
+            lacking = len(self.schema.names) - 1
+            place = self._place(str(self.target), "target")
+            if isinstance(X, list | tuple):
+                whole = all(len(row) == lacking for row in X)
+                return [[*row[:place], None, *row[place:]] for row in X] if whole else X
+            if np.ndim(X) == 2 and np.shape(X)[1] == lacking:
+                rows = np.asarray(X, dtype=object)
+                nothing = np.full((len(rows), 1), None, dtype=object)
+                return np.concatenate([rows[:, :place], nothing, rows[:, place:]], axis=1)
             return X
-        import narwhals as nw  # noqa: PLC0415
-
+        if self.target in list(getattr(X, "column_names", names)):
+            return X
         frame = nw.from_native(X, eager_only=True)
         return frame.with_columns(nw.lit(None).alias(str(self.target))).to_native()
 
@@ -431,6 +468,9 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
             raise _validate.fail("one to three different columns", "columns", columns)
         places = [self._place(name, "columns") for name in columns]
         labels, names = zip(*(self._labels(j) for j in places), strict=True)
+        entries = np.prod([float(len(name)) for name in names])
+        if entries > _MOST_ENTRIES:
+            raise _validate.fail(f"a table of at most {_MOST_ENTRIES:g} entries", "columns", columns)
         table = self._table.density.joint(places, labels)
         if len(columns) == 1:
             index: Any = pd.Index(names[0], name=columns[0], dtype=object)
@@ -491,4 +531,12 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         return arrays_of(self._table)
 
     def _restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
-        self._keep(table_from_arrays(LevelGrid(self.schema), arrays))
+        fitted = table_from_arrays(LevelGrid(self.schema), arrays)
+        target = fitted.density.target
+        if self.target is not None and self.target not in self.schema.names:
+            raise KeyError("target")
+        if target is not None and self.schema.names[target] != self.target:
+            raise KeyError("target")
+        if self.n_features_in_ != len(self.schema.names):
+            raise KeyError("n_features_in")
+        self._keep(fitted)

@@ -7,8 +7,6 @@ Where pairs would drown in their noise, all of the budget goes to the columns, w
 
 from __future__ import annotations
 
-import os
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,7 +15,6 @@ import numpy as np
 
 from dpem.em.contingency import Histograms, PairTables
 from dpem.em.plan import Plan, PrivacyUnit, Stage
-from dpem.errors import WeakSignalWarning
 from dpem.models.mixed_cells import ColumnCells, NoisyLevels, choose_cells, noisy_rows
 from dpem.models.mixed_density import MixedBlock, MixedDensity
 from dpem.models.pair_mixture import PairEvidence, fit_pairs
@@ -42,8 +39,8 @@ __all__ = [
     "released_levels",
 ]
 
-# Shares of mu^2, chosen on made tables (experiments/mixed_constants.py). The first stage is fixed; how the rest
-# is shared goes by how many rows there are for one deviation of noise in an entry of the last stage.
+# Shares of mu^2, chosen on made tables (experiments/mixed_constants.py). The first stage is fixed; how the
+# rest is shared goes by how many rows there are for one deviation of noise in an entry of the last stage.
 _COLUMNS = {False: 0.25, True: 0.2}  # without and with a target
 _MANY, _ENOUGH, _ENOUGH_OF_TARGET = 120.0, 50.0, 40.0
 # Cells that a column may have, and what bounds memory whatever a table's width.
@@ -63,7 +60,8 @@ class FittedTable:
     density : MixedDensity
         The model.
     smoothing : float
-        The penalty that was chosen, the largest of all blocks; infinite where columns are independent.
+        The penalty that was chosen, the largest of all blocks; infinite where columns of one are independent,
+        NaN where no pairs were fitted.
     dependence, misfit : ndarray of shape (m, m)
         For every pair by how many deviations its noisy table differs from independence, and from the model.
         NaN where it was not counted.
@@ -82,7 +80,7 @@ class OneShotRequest:
     grid: LevelGrid
     n_components: int | None  # None: by the noise
     target: int | None
-    n_jobs: int | None
+    n_jobs: int  # threads
 
     @property
     def n_columns(self) -> int:
@@ -129,6 +127,23 @@ class OneShotRequest:
     @property
     def _wants_pairs(self) -> bool:
         return self.n_components != 1 and self.n_columns > 1
+
+    def left_out(self, plan: Plan) -> str | None:
+        """Return what relations between columns a plan leaves out, in words; None where there are none."""
+        stages = {stage.name for stage in plan.stages}
+        if "rest" not in stages and self._wants_pairs and self.n_pairs and "pairs" not in stages:
+            kept = "that of each to the target" if "target" in stages else "none"
+            return (
+                f"There are too few rows for tables of pairs at this budget: they would drown in noise. Of "
+                f"the relations between columns, the model keeps {kept}. Spend more, or take fewer columns."
+            )
+        if len(self.blocks) > 1 and stages & {"pairs", "rest"}:
+            return (
+                f"With so many columns, pairs are counted within {len(self.blocks)} blocks of at most "
+                f"{max(map(len, self.blocks))} neighbouring columns; columns of different blocks are "
+                f"independent{'' if self.target is None else ' given the target'} in this model. Put columns that belong together beside each other in the schema, or take fewer."
+            )
+        return None
 
     def layout(self, plan: Plan, n_rows: float) -> list[Stage]:
         """Return how the rest of a plan is shared with about so many rows: the richest that noise allows."""
@@ -208,14 +223,6 @@ def fit_one_shot(
         again = released_levels(gate, request.grid, "columns again")
         columns = [first.with_more(second) for first, second in zip(columns, again, strict=True)]
         n = float(n_rows) if n_rows is not None else noisy_rows(columns)
-    if "pairs" not in stages and request.n_columns > 1 + (request.target is not None) and len(stages) > 1:
-        kept = "that of each to the target" if "target" in stages else "none"
-        warnings.warn(
-            f"There are too few rows for tables of pairs at this budget: they would drown in noise. Of the "
-            f"relations between columns, the model keeps {kept}. Spend more, or take fewer columns.",
-            WeakSignalWarning,
-            stacklevel=4,
-        )
     if not stages & {"pairs", "target"}:
         return _independent(columns, n)
     cells = _cells(request, columns, n)
@@ -300,7 +307,9 @@ def _from_pairs(
             tables.starts(block),
             n,
         )
-        found, chosen = fit_pairs(evidence, k, random_state, request.n_jobs or os.cpu_count() or 1, progress)
+        found, chosen = fit_pairs(
+            evidence, k, random_state, request.n_jobs, progress, share_of_work=1 / len(request.blocks)
+        )
         smoothing = max(smoothing, chosen)
         total_parts.append(found.weights.sum(axis=1))
         split_at = evidence.starts[1:-1]
@@ -327,7 +336,7 @@ def _components(n: float, noise: float, n_pairs: int) -> int:
 
 def _deviations(evidence: PairEvidence, expected: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for every pair of columns by how many deviations its table differs from what is expected."""
-    variance = evidence.pair_noise**2 + np.maximum(expected, 0.0)
+    variance = evidence.variance(evidence.pair_noise**2, expected)
     squared = (((evidence.pairs - expected) ** 2 / variance) * evidence.counted).sum(axis=0)
     starts = evidence.starts[:-1]
     total = np.add.reduceat(np.add.reduceat(squared, starts, axis=0), starts, axis=1)
@@ -344,7 +353,7 @@ def _given_target(
     by_part: tuple[dict[int, NDArray[np.float64]], float],
     n: float,
 ) -> FittedTable:
-    """Return the density of columns that are independent given the target: a component for each of its cells."""
+    """Return the density of columns that are independent given the target, each of its cells a component."""
     parts = cells[target].of_cells
     split, noise = by_part
     others = tuple(split)

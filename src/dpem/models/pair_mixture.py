@@ -18,7 +18,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PairEvidence", "ProductComponents", "fit_pairs"]
 
 # Chosen on made tables (experiments/mixed_constants.py).
-_SMOOTHING = 0.063  # times mu^(3/4), of the release of the pairs
+_SMOOTHING = 0.045  # times mu^(3/4), of the release of the pairs
 _TRIED = (0.6, 1.0, 2.0, 4.0)  # times that
 _RESTARTS = 8
 _STEPS = 700
@@ -67,6 +67,8 @@ class PairEvidence:
         Where each column begins among the cells, and where the last ends.
     n_rows : float
         How many rows there are, or about.
+    sampling : float
+        The variance of a count by sampling, over the count: 1, and 2 where counts were split in halves.
     """
 
     pairs: NDArray[np.float64]
@@ -79,6 +81,11 @@ class PairEvidence:
     part_variances: NDArray[np.float64]
     starts: NDArray[np.intp]
     n_rows: float
+    sampling: float = 1.0
+
+    def variance(self, noise: Any, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return that of counts: of their noise, given as a variance, and of sampling rows."""
+        return np.asarray(noise + self.sampling * np.maximum(counts, 0.0))
 
     @cached_property
     def counted(self) -> NDArray[np.bool_]:
@@ -105,13 +112,13 @@ class PairEvidence:
         """
         pair = random_state.normal(size=self.pairs.shape)
         pair = np.triu(pair) + np.triu(pair, 1).transpose(0, 2, 1)
-        pair *= np.sqrt(self.pair_noise**2 + np.maximum(self.pairs, 0.0)) * self.counted
+        pair *= np.sqrt(self.variance(self.pair_noise**2, self.pairs)) * self.counted
         column = random_state.normal(size=self.columns.shape)
-        column *= np.sqrt(self.column_variances + np.maximum(self.columns, 0.0))
+        column *= np.sqrt(self.variance(self.column_variances, self.columns))
         split = None
         if self.by_part is not None:
             split = random_state.normal(size=self.by_part.shape)
-            split *= np.sqrt(self.by_part_noise**2 + np.maximum(self.by_part, 0.0))
+            split *= np.sqrt(self.variance(self.by_part_noise**2, self.by_part))
         halves = [
             replace(
                 self,
@@ -121,6 +128,7 @@ class PairEvidence:
                 column_variances=2 * self.column_variances,
                 by_part=None if self.by_part is None or split is None else self.by_part + sign * split,
                 by_part_noise=self.by_part_noise * np.sqrt(2.0),
+                sampling=2 * self.sampling,
             )
             for sign in (1.0, -1.0)
         ]
@@ -150,6 +158,7 @@ def fit_pairs(
     random_state: PublicRandom,
     n_jobs: int,
     progress: Progress,
+    share_of_work: float = 1.0,
 ) -> tuple[ProductComponents, float]:
     """Fit components to what was released; return them with the smoothing that was chosen.
 
@@ -158,8 +167,8 @@ def fit_pairs(
     # Components and smoothing to try: from close to the noisy tables to independent columns.
     tried = [(n_components, factor * evidence.smoothing) for factor in _TRIED]
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
-    work = 4.0 * evidence.pairs.size * n_components
-    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 100, _TRIAL_STEPS))
+    work = 4.0 * evidence.pairs.size * n_components / share_of_work
+    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
     with one_thread(), ThreadPoolExecutor(n_jobs) as pool:
         losses = np.zeros(len(tried))
         for trial in range(_TRIALS):
@@ -191,7 +200,7 @@ def _averaged(found: Sequence[ProductComponents]) -> ProductComponents:
 def _loss(found: ProductComponents, evidence: PairEvidence) -> float:
     """Return how far tables of pairs lie from the model, in units of their errors."""
     model = evidence.n_rows * found.pairs()
-    variance = evidence.pair_noise**2 + np.maximum(model, 0.0)
+    variance = evidence.variance(evidence.pair_noise**2, model)
     return float((evidence.counted * (evidence.pairs - model) ** 2 / variance).sum())
 
 
@@ -207,6 +216,10 @@ class _Search:
 
     def run(self) -> ProductComponents:
         """Descend by Adam, at a rate that falls in the end."""
+        with np.errstate(all="ignore"):
+            return self._descended()
+
+    def _descended(self) -> ProductComponents:
         evidence = self.evidence
         log_tables, log_weights = self._start()
         moments = [np.zeros_like(log_tables), np.zeros_like(log_tables)]
@@ -242,9 +255,9 @@ class _Search:
     def _scaled(self) -> tuple[NDArray[np.float32], ...]:
         """What was released over n, and n^2 over its variance, per entry."""
         evidence, n = self.evidence, self.evidence.n_rows
-        pair_weights = n * n / (evidence.pair_noise**2 + np.maximum(evidence.pairs, 0.0)) * evidence.counted
-        column_weights = n * n / (evidence.column_variances + np.maximum(evidence.columns, 0.0))
-        part_weights = n * n / (evidence.part_variances + np.maximum(evidence.parts, 0.0))
+        pair_weights = n * n / evidence.variance(evidence.pair_noise**2, evidence.pairs) * evidence.counted
+        column_weights = n * n / evidence.variance(evidence.column_variances, evidence.columns)
+        part_weights = n * n / evidence.variance(evidence.part_variances, evidence.parts)
         everything = [
             evidence.pairs / n,
             pair_weights,
@@ -254,7 +267,7 @@ class _Search:
             part_weights,
         ]
         if evidence.by_part is not None:
-            split = n * n / (evidence.by_part_noise**2 + np.maximum(evidence.by_part, 0.0))
+            split = n * n / evidence.variance(evidence.by_part_noise**2, evidence.by_part)
             everything += [evidence.by_part / n, split]
         return tuple(array.astype(np.float32) for array in everything)
 
@@ -284,7 +297,9 @@ class _Search:
         # The mutual information of component and column; its gradient through the marginal is constant.
         if self.n_components > 1:
             ratio = np.log(np.maximum(tables, 1e-9)) - np.log(np.maximum(marginal, 1e-9))[:, None]
-            by_tables += np.float32(self.smoothing * self.evidence.n_rows) * total * ratio
+            strength = np.float32(self.smoothing * self.evidence.n_rows)
+            by_tables += strength * total * ratio
+            by_weights += strength * (tables * ratio).sum(axis=0)
         n_entries = np.float32(max(pairs.size / 2, 1))
         return np.asarray(by_tables / n_entries, dtype=np.float32), np.asarray(
             by_weights / n_entries, dtype=np.float32
