@@ -171,7 +171,7 @@ def test_plans_spend_all_and_no_more():
 
 def test_the_ledger_is_charged_first_and_refuses(tmp_path):
     path = tmp_path / "spent.ledger"
-    ledger = dpem.Ledger.create(path, name="patients", cap_epsilon=1.5, cap_delta=1e-5)
+    ledger = dpem.Ledger.create(path, name="patients", cap_epsilon=1.2, cap_delta=1e-5)
     MixedMixture(schema=SCHEMA, epsilon=1.0, ledger=ledger).fit(patients(5000))
     with pytest.raises(dpem.errors.BudgetError):
         MixedMixture(schema=SCHEMA, epsilon=1.0, ledger=path).fit(patients(5000))
@@ -336,16 +336,11 @@ def test_missing_cells_are_filled_by_what_the_row_knows(method):
     assert filled["pay"][2] == 300.0
 
 
-@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
 def test_the_target_is_predicted(kind):
     model = fitted(n=20_000, target="sick")
     test = patients(3000, seed=9)
-    without = test.drop(columns="sick")
-    table = without if kind is pd.DataFrame else kind({c: without[c].to_numpy(object) for c in without})
-    if kind is pl.DataFrame:
-        table = pl.from_pandas(without)
-    elif kind is pa.table:
-        table = pa.Table.from_pandas(without, preserve_index=False)
+    table = kind(test.drop(columns="sick"))
     probabilities = model.predict_proba(table)
     assert probabilities.shape == (3000, 2)
     assert list(model.classes_) == [False, True]

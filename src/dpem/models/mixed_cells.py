@@ -133,16 +133,34 @@ class NoisyLevels:
         return np.maximum(shared, 1e-12 * total)
 
     def _sparse(self, total: float) -> NDArray[np.float64]:
-        """Return the expected counts given noisy ones, exponential with their mean before."""
-        noisy = self.counts[: self.levels.n_values]
-        if self.noise == 0:
-            return np.maximum(noisy, 1e-9)
-        shifted = noisy / self.noise - self.noise * len(noisy) / max(total, 1e-9)
-        # The mean of a normal law cut at zero; far below zero it is -1/x.
-        hazard = np.exp(-(np.maximum(shifted, -30) ** 2) / 2 - special.log_ndtr(np.maximum(shifted, -30)))
-        cut = np.where(shifted > -30, shifted + hazard / np.sqrt(2 * np.pi), -1 / np.minimum(shifted, -1.0))
-        counts = np.maximum(cut, 1e-6)
+        """Return the expected counts of unordered levels given noisy ones, exponential before.
+
+        The rate of the exponential law is such that the expected counts sum to the total: where a few levels
+        hold nearly all rows, the many others hold nearly none.
+        """
+        noisy = self.counts[: self.levels.n_values] / self.noise
+        low, high = 0.0, 1.0
+        while _cut_normal_mean(noisy - high).sum() * self.noise > total and high < 1e6:
+            low, high = high, 2 * high
+        for _ in range(40):
+            middle = (low + high) / 2
+            too_many = _cut_normal_mean(noisy - middle).sum() * self.noise > total
+            low, high = (middle, high) if too_many else (low, middle)
+        counts = _cut_normal_mean(noisy - high)
         return np.asarray(counts * (total / counts.sum()))
+
+
+def _cut_normal_mean(centre: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the mean of normal laws of variance 1 cut at zero; far below zero it is -1/centre.
+
+    Examples
+    --------
+    >>> _cut_normal_mean(np.array([5.0, 0.0, -50.0])).round(3)
+    array([5.   , 0.798, 0.02 ])
+    """
+    near = np.maximum(centre, -30.0)
+    hazard = np.exp(-(near**2) / 2 - special.log_ndtr(near)) / np.sqrt(2 * np.pi)
+    return np.asarray(np.maximum(np.where(centre > -30, near + hazard, -1 / np.minimum(centre, -1.0)), 1e-9))
 
 
 def noisy_rows(columns: Sequence[NoisyLevels]) -> float:

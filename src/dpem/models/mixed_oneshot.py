@@ -141,7 +141,8 @@ class OneShotRequest:
             return (
                 f"With so many columns, pairs are counted within {len(self.blocks)} blocks of at most "
                 f"{max(map(len, self.blocks))} neighbouring columns; columns of different blocks are "
-                f"independent{'' if self.target is None else ' given the target'} in this model. Put columns that belong together beside each other in the schema, or take fewer."
+                f"independent{'' if self.target is None else ' given the target'} in this model. Put columns "
+                f"that belong together beside each other in the schema, or take fewer."
             )
         return None
 

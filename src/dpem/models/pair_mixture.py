@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PairEvidence", "ProductComponents", "fit_pairs"]
 
 # Chosen on made tables (experiments/mixed_constants.py).
-_SMOOTHING = 0.045  # times mu^(3/4), of the release of the pairs
+_SMOOTHING = 0.063  # times mu^(3/4), of the release of the pairs
 _TRIED = (0.6, 1.0, 2.0, 4.0)  # times that
 _RESTARTS = 8
 _STEPS = 700
