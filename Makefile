@@ -13,7 +13,7 @@ endef
 END_TOOLS := 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixture audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -109,6 +109,9 @@ experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on mad
 
 experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, on made data
 	$(BIN)/python experiments/mixture_constants.py
+
+experiment-mixed: $(READY)  ## how the constants of synthetic tables were chosen, on made tables
+	$(BIN)/python experiments/mixed_constants.py
 
 audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
 	$(BIN)/python -m pytest -m audit tests

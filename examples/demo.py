@@ -65,9 +65,7 @@ def main() -> None:
         ).fit(rows)
     for warning in announced:
         print(f"   {warning.message}")
-    print("   " + "".join(f"{name:>22}" for name in SCHEMA.names))
-    for row in density.sample(3)[0]:
-        print("   " + "".join(f"{value:>22.1f}" for value in row))
+    print(density.sample(3)[0].to_string(index=False))
 
     print("\n7. The ledger remembers, and refuses what the cap does not cover:\n")
     print(ledger)

@@ -612,3 +612,22 @@ EXPECTED_FAILURES = {
 def test_scikit_learn_checks(estimator, check):
     """Every check passes, or fails for a stated reason of privacy."""
     check(estimator)
+
+
+def test_samples_are_as_the_schema_declares():
+    """With a schema, rows come with its names and types, whole and within bounds; without one as an array."""
+    rng = np.random.default_rng(0)
+    schema = dpem.Schema(
+        {"age": {"kind": "integer", "bounds": [0, 100]}, "pay": {"kind": "continuous", "bounds": [0, 9]}}
+    )
+    rows = np.column_stack([rng.normal(95, 10, 4000), rng.normal(1, 1, 4000)])
+    for epsilon in (1.0, math.inf):
+        model = dpem.GaussianMixture(2, epsilon=epsilon, schema=schema, random_state=0).fit(rows)
+        X, y = model.sample(500)
+        assert X.dtypes.astype(str).to_dict() == {"age": "int64", "pay": "float64"}
+        assert X["age"].between(0, 100).all()
+        assert X["pay"].between(0, 9).all()
+        assert y.shape == (500,)
+    factors = dpem.FactorAnalysis(1, epsilon=1.0, schema=schema, random_state=0).fit(rows).sample(50)
+    assert list(factors.columns) == ["age", "pay"]
+    assert str(factors["age"].dtype) == "int64"

@@ -46,7 +46,7 @@ def patients(n, seed=0):
 
 
 def fitted(n=8000, seed=0, **arguments):
-    arguments = {"schema": SCHEMA, "epsilon": 3.0, "random_state": 0} | arguments
+    arguments = {"schema": SCHEMA, "epsilon": 3.0, "random_state": 0, "n_components": 8} | arguments
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with insecure_noise(seed):
@@ -144,6 +144,7 @@ def test_replayed_on_neighbours_nothing_moves_further_than_declared(method, targ
         adjacency=adjacency,
         random_state=0,
         max_iter=3,
+        n_components=6,
     )
     with record() as first:
         model.fit(real)
@@ -422,7 +423,7 @@ def test_other_frames_give_the_same_model(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with insecure_noise(0):
-            other = MixedMixture(schema=SCHEMA, epsilon=3.0, random_state=0).fit(backwards)
+            other = MixedMixture(8, schema=SCHEMA, epsilon=3.0, random_state=0).fit(backwards)
     assert other.sample(100).equals(fitted(n=3000).sample(100))
 
 
