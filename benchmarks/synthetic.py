@@ -163,16 +163,16 @@ def peer_rows(name, method, epsilon, seed, train, sizes, *, run):
     return np.load(out) if out.is_file() else None
 
 
-NOTE = f"""delta = {DELTA:g}; means over {SEEDS} seeds of noise (and of splits, where the source has none), of MST and
-AIM one seed. Synthetic rows are as many as were fitted. One, two and three way: mean total variation to
-held-out rows over columns, all pairs, and 60 triples, numbers in 16 equal parts of their public bounds.
-Boosting and logistic: area under the ROC curve of a classifier trained on synthetic rows and tested on
-held-out ones. Likelihood: mean log-likelihood of held-out rows. Attack: advantage of telling fitted rows
-from held-out ones by the nearest synthetic row. Seconds: of the fit; gigabytes: the most that its process
-held, with Python and its libraries (about 0.2). Real rows: the fitted rows themselves in place of synthetic
-ones, the ceiling. MST and AIM: dpmm 0.1.9 at the defaults of its models, on the same public parts of
-numbers, add or remove one row, one thread, on a machine that was busy with other work. Runs of MST and AIM
-that are not listed were not made, or had not ended after an hour (AIM on adult at epsilon 3)."""
+NOTE = f"""delta = {DELTA:g}; means over {SEEDS} seeds of noise (and of splits, where the source has none),
+of MST and AIM one seed. Synthetic rows are as many as were fitted. One, two and three way: mean total
+variation to held-out rows over columns, all pairs, and 60 triples, numbers in 16 equal parts of their
+public bounds. Boosting and logistic: area under the ROC curve of a classifier trained on synthetic rows and
+tested on held-out ones. Likelihood: mean log-likelihood of held-out rows. Attack: advantage of telling
+fitted rows from held-out ones by the nearest synthetic row. Seconds: of the fit; gigabytes: the most that
+its process held, with Python and its libraries (about 0.2). Real rows: the fitted rows themselves in place
+of synthetic ones, the ceiling. MST and AIM: dpmm 0.1.9 at the defaults of its models, on the same public
+parts of numbers, add or remove one row, one thread, on a machine that was busy with other work. Runs of MST
+and AIM that are not listed were not made, or had not ended after an hour (AIM on adult at epsilon 3)."""
 
 
 class Lines:

@@ -226,8 +226,10 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
                 fitted = fit_one_shot(gate, wanted, n_rows, random_state, progress)
         self._keep(fitted)
         self._state(gate, source, grid)
-        if method == "oneshot" and left_out is None and wanted.left_out(gate.plan) is not None:
-            warnings.warn(str(wanted.left_out(gate.plan)), WeakSignalWarning, stacklevel=2)
+        if method == "oneshot":
+            by_release = wanted.left_out(gate.plan)
+            if by_release is not None and by_release != left_out:
+                warnings.warn(by_release, WeakSignalWarning, stacklevel=2)
         return self
 
     def _keep(self, fitted: FittedTable) -> None:
