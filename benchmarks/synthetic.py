@@ -152,6 +152,8 @@ def peer_rows(name, method, epsilon, seed, train, sizes, *, run):
         source = KEPT / f"{name}_{seed}_codes.npz"
         np.savez(source, codes=train, sizes=sizes)
         python = Path(__file__).parent.parent / "build" / "dpmm" / "bin" / "python"
+        if not python.is_file():
+            raise SystemExit("Expected dpmm in an environment of its own: run make build/dpmm/.ready first.")
         script = Path(__file__).parent / "peers" / "dpmm_table.py"
         single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
         subprocess.run(
