@@ -10,10 +10,10 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q tests
 endef
-END_TOOLS := 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pytest pytest-timeout ruff
+END_TOOLS := dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pyspark pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -30,7 +30,7 @@ demo: $(READY)   ## run the main job end to end on the shipped table
 test: lint check docs wheel   ## everything that a change must pass
 
 check: $(READY)  ## the tests alone
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 lint: $(READY)   ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
@@ -112,6 +112,19 @@ experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, o
 
 experiment-mixed: $(READY)  ## how the constants of synthetic tables were chosen, on made tables
 	$(BIN)/python experiments/mixed_constants.py
+
+# torch in an environment of its own: its usual wheels bring gigabytes. TORCH says which, where a machine has a GPU.
+TORCH ?= torch==2.13.0
+build/gpu/.ready: $(READY)
+	$(PYTHON) -m venv build/gpu
+	build/gpu/bin/python -m pip install --quiet $(TORCH) hypothesis numba pandas polars pyarrow pytest pytest-timeout --editable .
+	touch $@
+
+test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU where there is one
+	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu
+
+bench-gpu: build/gpu/.ready  ## one EM step on a GPU beside its bare matrix products
+	build/gpu/bin/python benchmarks/gpu.py
 
 audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
 	$(BIN)/python -m pytest -m audit tests

@@ -16,7 +16,7 @@ from mixture_data import load, mixture
 from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 
 import dpem
-from dpem.data import Domain, RowSource
+from dpem.data import Domain, TableRows
 from dpem.em import fast
 from dpem.em.plan import Plan, Stage
 from dpem.em.release import ReleaseGate
@@ -68,7 +68,7 @@ def one_step(n, d, k):
     pool = Pool(X.mean(axis=0), np.cov(X.T), float(n))
     step = MixtureStep(pool, Background.around(pool), "full", *clip_radius(d), 1e-4, 0, 0.001)
     state = MixtureState(plain.weights_, plain.means_, plain.covariances_, np.full(2, 0.01))
-    source, domain, engine = RowSource(X), Domain.from_arguments(d, data_norm=1.0), LocalEngine()
+    source, domain, engine = TableRows(X), Domain.from_arguments(d, data_norm=1.0), LocalEngine()
     one = step.statistic(state).sensitivity("replace_one")
     plan = Plan.build([Stage("em", 1.0, one, repeats=64)], epsilon=1.0, delta=1e-6)
     gate = ReleaseGate(plan, source, domain, engine, ledger=None, purpose="benchmark")

@@ -5,6 +5,9 @@ import os
 import hypothesis
 import pytest
 
+# Tensors have an environment of their own: `make test-gpu`.
+collect_ignore = [] if os.environ.get("DPEM_GPU") == "1" else ["gpu"]
+
 _REQUIRE_ALL = os.environ.get("DPEM_REQUIRE_ALL") == "1"
 
 # A judged run draws the same examples every time; runs at the desk go on searching.

@@ -1,6 +1,7 @@
 """dpem: latent-variable models by expectation maximisation under differential privacy."""
 
 from dpem import errors, paper, privacy, testing
+from dpem.data.files import Files
 from dpem.data.scaler import BoundsScaler
 from dpem.data.schema import Schema
 from dpem.em.estimator import load
@@ -27,6 +28,7 @@ __all__ = [
     "CategoricalMixture",
     "ExponentialFamily",
     "FactorAnalysis",
+    "Files",
     "GaussianMixture",
     "KMeans",
     "Ledger",

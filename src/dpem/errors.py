@@ -8,6 +8,9 @@
     ├── BudgetError
     │   ├── InsufficientBudgetError          the ledger refuses: carries `remaining` and `requested`
     │   └── UnreachableBudgetError           no amount of noise meets the budget with this accountant
+    ├── DataError                            the rows could not be read to the end
+    │   └── ChangedDataError                 they changed while they were read
+    ├── EngineError                          a cluster or device could not go on
     ├── LedgerError                          the ledger file cannot be used
     │   └── LedgerTamperedError              its hash chain or its totals do not hold
     └── MissingExtraError (ImportError)      an optional library is not installed
@@ -71,6 +74,18 @@ class InsufficientBudgetError(BudgetError):
 
 class UnreachableBudgetError(BudgetError):
     """The accountant cannot certify the wanted budget at any noise level."""
+
+
+class DataError(DpemError):
+    """Rows could not be read to the end: a file is damaged, or gone. Nothing more was released."""
+
+
+class ChangedDataError(DataError):
+    """Rows are not what they were when the fit began. Nothing more was released."""
+
+
+class EngineError(DpemError):
+    """A cluster or a device could not go on. Nothing more was released."""
 
 
 class LedgerError(DpemError):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import dpem
 from dpem import Schema
-from dpem.data import RowSource
+from dpem.data import TableRows
 from dpem.errors import InvalidArgumentError
 
 PATIENTS = Schema(
@@ -215,7 +215,7 @@ def test_a_draft_is_refused_by_every_estimator_until_it_is_declared():
     with pytest.raises(InvalidArgumentError, match="got 'height'"):
         draft.select(["height"])
     with pytest.raises(InvalidArgumentError, match="categories for column 'name'"):
-        RowSource(FRAME, Schema.from_types(FRAME[["name"]]))
+        TableRows(FRAME, Schema.from_types(FRAME[["name"]]))
 
 
 # -- cells -----------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def test_a_hostile_table_neither_raises_nor_warns():
     listed = [[cell] * 6 for cell in HOSTILE_CELLS]
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
-        blocks = [RowSource(table, PATIENTS).block(0) for table in (frame, listed)]
+        blocks = [TableRows(table, PATIENTS).block() for table in (frame, listed)]
     np.testing.assert_array_equal(*blocks)
     low, high = PATIENTS.bounds
     assert ((blocks[0] >= low[:, None]) & (blocks[0] <= high[:, None]) | np.isnan(blocks[0])).all()
@@ -306,7 +306,7 @@ def test_what_a_cell_is_never_becomes_an_error():
         np.array([[1j], [2], [3]]),
     ]
     for table in tables:
-        block = RowSource(table, schema).block(0)
+        block = TableRows(table, schema).block()
         assert block.shape == (1, 3)
         assert set(block.ravel()) <= {1.0, 5.0}
 
@@ -328,9 +328,9 @@ def test_a_null_changes_no_other_cell(cells):
         "lists": lambda c: [[cell] for cell in c],
     }
     for name, table in tables.items():
-        np.testing.assert_array_equal(RowSource(table(cells), schema).block(0)[0], whole, err_msg=name)
+        np.testing.assert_array_equal(TableRows(table(cells), schema).block()[0], whole, err_msg=name)
         np.testing.assert_array_equal(
-            RowSource(table(holes), schema).block(0)[0], [*whole[:-1], np.nan], err_msg=name
+            TableRows(table(holes), schema).block()[0], [*whole[:-1], np.nan], err_msg=name
         )
 
 
@@ -344,11 +344,11 @@ def test_cells_that_their_library_cannot_convert():
         pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(dates)}),
         np.ma.array([["old"], ["1"], ["2"]]),
     ):
-        assert np.isfinite(RowSource(table, schema).block(0)).all()
+        assert np.isfinite(TableRows(table, schema).block()).all()
     for table in (pa.table({"x": texts.dictionary_encode()}), pa.table({"x": texts})):
-        np.testing.assert_array_equal(RowSource(table, schema).block(0), [[1, 2, 3]])
+        np.testing.assert_array_equal(TableRows(table, schema).block(), [[1, 2, 3]])
     with pytest.raises(InvalidArgumentError, match="numeric array"):
-        RowSource(np.ma.array([["old"], ["1"]]))
+        TableRows(np.ma.array([["old"], ["1"]]))
 
 
 def test_categories_are_found_as_others_write_them():
@@ -373,25 +373,25 @@ def test_lists_of_lists():
     schema = Schema({name: {"kind": "continuous", "bounds": [0, 9], "missing": True} for name in "ab"})
     odd = [[1.0], [1, [2]], None, np.array(3.0), "xy", (1, 2, 3), [[4], 5], {}, 7]
     for first in odd:
-        block = RowSource([first, [5, 6], [7, 8]], schema).block(0)
+        block = TableRows([first, [5, 6], [7, 8]], schema).block()
         np.testing.assert_array_equal(block[:, 1:], [[5, 7], [6, 8]])
-        plain = RowSource([first, [5, 6], [7, 8]]).block(0)
+        plain = TableRows([first, [5, 6], [7, 8]]).block()
         np.testing.assert_array_equal(plain[:, 1:], [[5, 7], [6, 8]])
-    assert RowSource([], schema).block(0).shape == (2, 0)
-    assert RowSource(pd.DataFrame([], columns=["a"])).n_rows == 0
+    assert TableRows([], schema).block().shape == (2, 0)
+    assert TableRows(pd.DataFrame([], columns=["a"])).n_rows == 0
 
 
 def test_duplicate_and_empty_names():
     """Names are public: they raise, and only where they matter."""
     double = pd.DataFrame([[1, 2, 3]], columns=["a", "a", ""])
     schema = Schema({"a": {"kind": "integer", "bounds": [0, 9]}})
-    for use in (Schema.from_types, lambda table: RowSource(table, schema), RowSource):
+    for use in (Schema.from_types, lambda table: TableRows(table, schema), TableRows):
         with pytest.raises(InvalidArgumentError, match=r"different names.*'a' 2 times"):
             use(double)
     unnamed = pd.DataFrame([[1, 2, 3]], columns=["a", "", " "])
     with pytest.raises(InvalidArgumentError, match="position 1, 2"):
         Schema.from_types(unnamed)
-    np.testing.assert_array_equal(RowSource(unnamed, schema).block(0), [[1.0]])
+    np.testing.assert_array_equal(TableRows(unnamed, schema).block(), [[1.0]])
 
 
 def test_ten_thousand_columns():
@@ -399,12 +399,12 @@ def test_ten_thousand_columns():
     frame = pd.DataFrame(np.zeros((20, 10_000), dtype="int8"), columns=names)
     draft = Schema.from_types(frame)
     with pytest.raises(InvalidArgumentError, match="'c0'") as caught:
-        RowSource(frame, draft)
+        TableRows(frame, draft)
     assert len(str(caught.value)) < 500
     schema = draft.declare({name: {"bounds": [0, 1]} for name in names})
-    assert RowSource(frame, schema).block(0).shape == (10_000, 20)
+    assert TableRows(frame, schema).block().shape == (10_000, 20)
     with pytest.raises(InvalidArgumentError, match="and 9980 more") as caught:
-        RowSource(frame[["c0"]], schema)
+        TableRows(frame[["c0"]], schema)
     assert len(str(caught.value)) < 1500
 
 

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse
 
 from dpem import Schema
-from dpem.data import RowSource
+from dpem.data import TableRows
 from dpem.errors import InvalidArgumentError
 
 DATA = {"age": [31, 47, 5], "dose": [0.5, None, 2.0], "smoker": [True, False, True]}
@@ -31,31 +31,31 @@ EXPECTED = np.array([[31, 47, 5], [0.5, np.nan, 2.0], [1, 0, 1]])
 @pytest.mark.parametrize("kind", FRAMES)
 def test_every_frame_gives_the_same_blocks(kind):
     """Column names are kept, integers and booleans are numbers, nulls are NaN."""
-    source = RowSource(FRAMES[kind])
+    source = TableRows(FRAMES[kind])
     assert source.names == ("age", "dose", "smoker")
     assert (source.n_rows, source.n_columns) == (3, 3)
-    np.testing.assert_array_equal(source.block(0), EXPECTED)
-    np.testing.assert_array_equal(RowSource(FRAMES[kind], SCHEMA).block(0), EXPECTED[[1, 0]])
+    np.testing.assert_array_equal(source.block(), EXPECTED)
+    np.testing.assert_array_equal(TableRows(FRAMES[kind], SCHEMA).block(), EXPECTED[[1, 0]])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "int64", "bool", "float16", ">f8"])
 def test_numeric_dtypes_are_widened(dtype):
     """Narrow types widen exactly; byte order does not matter."""
     array = np.array([[0, 1], [1, 0], [1, 1]]).astype(dtype)
-    np.testing.assert_array_equal(RowSource(array).block(0), array.T.astype(float))
-    np.testing.assert_array_equal(RowSource(np.asfortranarray(array)).block(0), array.T.astype(float))
+    np.testing.assert_array_equal(TableRows(array).block(), array.T.astype(float))
+    np.testing.assert_array_equal(TableRows(np.asfortranarray(array)).block(), array.T.astype(float))
 
 
 @pytest.mark.parametrize("block_rows", [1, 2, 3, 7, None])
 def test_blocks_cover_all_rows_once(block_rows):
     """Any block size yields all rows in order."""
     array = np.arange(14.0).reshape(7, 2)
-    np.testing.assert_array_equal(np.concatenate(list(RowSource(array).blocks(block_rows)), axis=1), array.T)
+    np.testing.assert_array_equal(np.concatenate(list(TableRows(array).blocks(block_rows)), axis=1), array.T)
 
 
 def test_blocks_have_constant_size():
     """A block's size follows from the number of columns alone, not from that of rows."""
-    assert RowSource(np.zeros((10, 4))).block_rows == RowSource(np.zeros((10_000, 4))).block_rows
+    assert TableRows(np.zeros((10, 4))).block_rows == TableRows(np.zeros((10_000, 4))).block_rows
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_blocks_have_constant_size():
 def test_bad_shapes_and_types(data, message):
     """Public problems raise; the message never shows a cell."""
     with pytest.raises(InvalidArgumentError, match=message) as caught:
-        RowSource(data)
+        TableRows(data)
     assert "secret" not in str(caught.value)
 
 
@@ -86,7 +86,7 @@ def test_messages_do_not_depend_on_rows():
 
     def message(data):
         with pytest.raises(InvalidArgumentError) as caught:
-            RowSource(data)
+            TableRows(data)
         return str(caught.value)
 
     assert message(np.array([["a"]])) == message(np.array([["a much longer cell"], ["b"]]))
@@ -99,28 +99,28 @@ def test_messages_do_not_depend_on_rows():
 @pytest.mark.parametrize("cell", [None, "secret", 2**5000, {}, [1], float("nan"), 1 + 2j])
 def test_one_cell_of_a_list_never_raises(cell):
     """In nested lists what is no number is a NaN, and so is every cell of a row of another length."""
-    np.testing.assert_array_equal(RowSource([[1, 2.5], [cell, 4]]).block(0), [[1, np.nan], [2.5, 4]])
-    ragged = RowSource([[1, 2.5], [3], "xy", (5, True)]).block(0)  # most rows have two cells
+    np.testing.assert_array_equal(TableRows([[1, 2.5], [cell, 4]]).block(), [[1, np.nan], [2.5, 4]])
+    ragged = TableRows([[1, 2.5], [3], "xy", (5, True)]).block()  # most rows have two cells
     np.testing.assert_array_equal(ragged, [[1, np.nan, np.nan, 5], [2.5, np.nan, np.nan, 1]])
 
 
 def test_masked_cells_are_nan():
     masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
-    np.testing.assert_array_equal(RowSource(masked).block(0), [[1, 3], [np.nan, 4]])
+    np.testing.assert_array_equal(TableRows(masked).block(), [[1, 3], [np.nan, 4]])
 
 
 def test_sparse_is_refused_with_a_reason():
     with pytest.raises(TypeError, match="zeros are values"):
-        RowSource(scipy.sparse.eye(3).tocsr())
+        TableRows(scipy.sparse.eye(3).tocsr())
 
 
 def test_numbered_columns_have_no_names():
     """Integer labels are positions, as in scikit-learn."""
-    source = RowSource(pd.DataFrame(np.eye(3)))
+    source = TableRows(pd.DataFrame(np.eye(3)))
     assert source.names is None
-    np.testing.assert_array_equal(source.block(0), np.eye(3))
+    np.testing.assert_array_equal(source.block(), np.eye(3))
 
 
 def test_missing_columns_are_named():
     with pytest.raises(InvalidArgumentError, match="without 'height'"):
-        RowSource(FRAMES["pandas"], Schema({"height": {"kind": "continuous", "bounds": [0, 3]}}))
+        TableRows(FRAMES["pandas"], Schema({"height": {"kind": "continuous", "bounds": [0, 3]}}))

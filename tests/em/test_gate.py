@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpem import Ledger, paper
-from dpem.data import Domain, RowSource
+from dpem.data import Domain, TableRows
 from dpem.em.plan import Plan, Stage
 from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
 from dpem.em.release import PlanViolationError, ReleaseGate
@@ -42,20 +42,20 @@ def make_plan(**changes):
 def make_gate(plan=None, source=None, ledger=None):
     domain = Domain.from_arguments(2, data_norm=4.0)
     return ReleaseGate(
-        plan or make_plan(), source or RowSource(X), domain, LocalEngine(), ledger=ledger, purpose="test"
+        plan or make_plan(), source or TableRows(X), domain, LocalEngine(), ledger=ledger, purpose="test"
     )
 
 
-class WatchedSource(RowSource):
+class WatchedSource(TableRows):
     """Notes when rows are read, and what the ledger held then."""
 
     def __init__(self, data, ledger):
         super().__init__(data)
         self.ledger, self.charges_when_read = ledger, []
 
-    def block(self, start, block_rows=None):
+    def block(self):
         self.charges_when_read.append(len(self.ledger.history()))
-        return super().block(start, block_rows)
+        return super().block()
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from sklearn.preprocessing import FunctionTransformer
 import dpem
 from dpem import FactorAnalysis, Ledger, Schema, cosine_basis, factors_allowed
 from dpem.em.persistence import ModelFileError
-from dpem.engines import LocalEngine
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, WeakSignalWarning
 from dpem.models import factor_em, factor_fit, factor_round
 from dpem.testing import Recording, insecure_noise, record, replay
+from support.blocks import blocks_of
 from support.scikit_learn import checks
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -250,20 +250,17 @@ def test_more_columns_than_fit_a_dense_model(monkeypatch):
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("basis", [None, np.eye(6)[:, :4]])
-def test_the_same_bits_in_any_order_block_size_and_thread_count(basis, adjacency, monkeypatch):
+def test_the_same_bits_in_any_order_block_size_and_thread_count(basis, adjacency):
     """Sums are exact, so nothing about how they are made can show."""
     X = factor_rows(n=700)
     arguments = {"basis": basis, "adjacency": adjacency}
     base = seeded_fit(X, n_jobs=1, **arguments)
     same(seeded_fit(X[np.random.default_rng(1).permutation(len(X))], n_jobs=2, **arguments), base)
     for block_rows in (17, 699):
-        with monkeypatch.context() as patch:
-            patch.setattr("dpem.em.estimator.LocalEngine", lambda n, b=block_rows: LocalEngine(2, b))
+        with blocks_of(block_rows):
             same(seeded_fit(X, **arguments), base)
     small = seeded_fit(X[:100], **arguments)
-    with monkeypatch.context() as patch:
-        patch.setattr("dpem.em.estimator.LocalEngine", lambda n: LocalEngine(2, 1))
-        patch.setattr("dpem.engines.local.KEPT_BYTES", 0)
+    with blocks_of(1, kept=False):
         same(seeded_fit(X[:100], **arguments), small)
 
 

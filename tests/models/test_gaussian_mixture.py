@@ -17,9 +17,9 @@ import dpem
 from dpem import GaussianMixture, Ledger, Schema
 from dpem.em import fast
 from dpem.em.persistence import ModelFileError
-from dpem.engines import LocalEngine
 from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError
 from dpem.testing import Recording, insecure_noise, record, replay
+from support.blocks import blocks_of
 from support.scikit_learn import checks
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -193,13 +193,10 @@ def test_the_same_bits_in_any_order_block_size_and_thread_count(
     shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], n_jobs=2, **arguments)
     same(shuffled, base)
     for block_rows in (17, 1499):
-        with monkeypatch.context() as patch:
-            patch.setattr("dpem.em.estimator.LocalEngine", lambda n, b=block_rows: LocalEngine(2, b))
+        with blocks_of(block_rows):
             same(seeded_fit(X, **arguments), base)
     small = seeded_fit(X[:200], **arguments)
-    with monkeypatch.context() as patch:
-        patch.setattr("dpem.em.estimator.LocalEngine", lambda n: LocalEngine(2, 1))
-        patch.setattr("dpem.engines.local.KEPT_BYTES", 0)
+    with blocks_of(1, kept=False):
         same(seeded_fit(X[:200], **arguments), small)
 
 

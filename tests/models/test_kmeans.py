@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 
 import dpem
 from dpem import KMeans, Ledger, Schema
-from dpem.data import Domain, RowSource
+from dpem.data import Domain, TableRows
 from dpem.em.persistence import ModelFileError
 from dpem.em.queries import RelativeSums
 from dpem.engines import LocalEngine
@@ -29,6 +29,7 @@ from dpem.errors import (
     WeakSignalWarning,
 )
 from dpem.testing import Recording, insecure_noise, record, replay
+from support.blocks import blocks_of, keep_nothing
 from support.scikit_learn import checks
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -118,15 +119,14 @@ def test_many_columns_degrade_gracefully():
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("d", [2, 5])
-def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency, monkeypatch):
+def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency):
     """Sums are exact, so nothing about how they are made can show in a released model."""
     X, _ = blobs(n=2500, d=d)
     base = seeded_fit(X, adjacency=adjacency, n_jobs=1)
     shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], adjacency=adjacency, n_jobs=2)
     np.testing.assert_array_equal(shuffled.cluster_centers_, base.cluster_centers_)
     for block_rows in (1, 17, 2499, 2500):
-        with monkeypatch.context() as patch:
-            patch.setattr("dpem.em.estimator.LocalEngine", lambda n, b=block_rows: LocalEngine(2, b))
+        with blocks_of(block_rows):
             blocked = seeded_fit(X[: 400 if block_rows == 1 else None], adjacency=adjacency)
         expected = seeded_fit(X[:400], adjacency=adjacency) if block_rows == 1 else base
         np.testing.assert_array_equal(blocked.cluster_centers_, expected.cluster_centers_)
@@ -151,7 +151,7 @@ def test_every_frame_gives_the_same_model():
 @pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
 def test_memory_beyond_the_data_does_not_grow_with_the_rows(kind, monkeypatch):
     """Blocks stream: beyond the rows that are kept, up to a limit, a pass needs the same for any number."""
-    monkeypatch.setattr("dpem.engines.local.KEPT_BYTES", 0)
+    keep_nothing(monkeypatch)
 
     def peak(n):
         rows = (
@@ -161,7 +161,7 @@ def test_memory_beyond_the_data_does_not_grow_with_the_rows(kind, monkeypatch):
         domain, query = Domain.from_arguments(4, data_norm=1.0), RelativeSums(np.zeros((3, 4)), 2.0**20, 1.0)
         tracemalloc.start()
         try:
-            LocalEngine(1).sum(query, RowSource(table), domain)
+            LocalEngine(1).sum(query, TableRows(table), domain)
             return tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

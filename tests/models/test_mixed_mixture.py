@@ -211,7 +211,7 @@ def test_no_rows_at_all():
         warnings.simplefilter("ignore", WeakSignalWarning)
         model = MixedMixture(schema=SCHEMA, epsilon=1.0, adjacency="add_remove").fit(patients(0))
     assert len(model.sample(10)) == 10
-    with pytest.raises(InvalidArgumentError, match="number of rows"):
+    with pytest.raises(InvalidArgumentError, match="at least one row"):
         MixedMixture(schema=SCHEMA, epsilon=1.0).fit(patients(0))
 
 

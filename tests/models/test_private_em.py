@@ -231,7 +231,7 @@ def test_arguments():
         PrivateEM("model", epsilon=1.0, bounds=(0, 20)).fit(X)
     with pytest.raises(InvalidArgumentError, match=r"a dpem\.Schema"):
         PrivateEM(Waiting(), epsilon=1.0, schema={}).fit(X)
-    with pytest.raises(InvalidArgumentError, match="number of rows"):
+    with pytest.raises(InvalidArgumentError, match="at least one row"):
         PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).fit(X[:0])
     with pytest.warns(DeltaWarning):
         PrivateEM(Waiting(), epsilon=1.0, delta=0.1, bounds=(0, 20)).fit(X)

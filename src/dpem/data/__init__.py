@@ -4,5 +4,6 @@ from dpem.data.domain import Domain, IncompleteRows, RowGrid
 from dpem.data.schema import Column, Schema
 from dpem.data.sources import RowSource
 from dpem.data.table import TableGrid
+from dpem.data.table_rows import TableRows
 
-__all__ = ["Column", "Domain", "IncompleteRows", "RowGrid", "RowSource", "Schema", "TableGrid"]
+__all__ = ["Column", "Domain", "IncompleteRows", "RowGrid", "RowSource", "Schema", "TableGrid", "TableRows"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,6 +43,11 @@ def numbers_of(cells: NDArray[Any]) -> NDArray[np.float64]:
     """
     if cells.dtype.kind in "fiub":
         return cells.astype(np.float64)
+    if _is_text(cells):
+        try:  # all at once, with what each of them gives by itself
+            return np.array([math.nan if cell is None else float(cell) for cell in cells], dtype=np.float64)
+        except ValueError:
+            pass
     return _one_by_one(cells, _number)
 
 
@@ -58,6 +63,11 @@ def codes(cells: NDArray[Any], known: Mapping[str, int]) -> NDArray[np.float64]:
         values, places = np.unique(cells, return_inverse=True)
         found = _one_by_one(values, lambda cell: known.get(category_key(cell), math.nan))
         return np.asarray(found[places.reshape(-1)])
+    if _is_text(cells):
+        texts = list(set(cells))
+        found = _one_by_one(texts, lambda cell: known.get(category_key(cell), math.nan))
+        code = dict(zip(texts, found, strict=True))
+        return np.array([code[cell] for cell in cells], dtype=np.float64)
     return _one_by_one(cells, lambda cell: known.get(category_key(cell), math.nan))
 
 
@@ -90,7 +100,12 @@ def _number(cell: Any) -> float:
     return math.nan
 
 
-def _one_by_one(cells: NDArray[Any], parse: Callable[[Any], float]) -> NDArray[np.float64]:
+def _is_text(cells: NDArray[Any]) -> bool:
+    """Whether all cells are text or missing: quick ways that give each the same are then open."""
+    return set(map(type, cells)) <= {str, bytes, type(None)}
+
+
+def _one_by_one(cells: Sequence[Any] | NDArray[Any], parse: Callable[[Any], float]) -> NDArray[np.float64]:
     numbers_read = np.full(len(cells), np.nan)
     for i, cell in enumerate(cells):
         try:
@@ -110,6 +125,8 @@ def is_null(cells: NDArray[Any]) -> NDArray[np.bool_]:
         return np.zeros(len(cells), dtype=bool)
     if cells.dtype.kind in "mM":
         return np.asarray(np.isnat(cells))
+    if _is_text(cells):
+        return np.array([cell is None for cell in cells], dtype=bool)
     return np.fromiter((_is_null_cell(cell) for cell in cells), dtype=bool, count=len(cells))
 
 

@@ -167,6 +167,12 @@ class Domain:
         u[:, norm_squared(u) > GRID * GRID] = 0.0
         return u
 
+    def to_grid_tensor(self, columns: Any) -> Any:
+        """`to_grid` for a tensor on a device."""
+        from dpem.data import device_grid  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_grid.to_grid(self, columns)
+
     def changed(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return one column: 2^24 for each row that the bounds clip or that is not finite, else 0."""
         with np.errstate(invalid="ignore", over="ignore"):

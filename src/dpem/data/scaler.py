@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpem import _validate
 from dpem.data.domain import Domain
 from dpem.data.schema import Schema
-from dpem.data.sources import RowSource
+from dpem.data.table_rows import TableRows
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             if not isinstance(self.schema, Schema):
                 raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
             self.schema.require_numbers(missing=True)
-        source = RowSource(X, self.schema)
+        source = TableRows(X, self.schema)
         domain = Domain.from_arguments(
             source.n_columns, bounds=self.bounds, schema=self.schema, names=source.names
         )
@@ -83,7 +83,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the rows in units of their bounds, clipped; as sensitive as the rows are."""
         check_is_fitted(self)
-        source = RowSource(X, self.schema)
+        source = TableRows(X, self.schema)
         names = getattr(self, "feature_names_in_", None)
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
@@ -97,11 +97,13 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
             )
         scaled = np.empty((source.n_rows, source.n_columns))
         with np.errstate(all="ignore"):  # a warning would tell of a row
-            for start in source.starts():
-                block = source.block(start).T
+            start = 0
+            for columns in source.blocks():
+                block = columns.T
                 inside = np.minimum(np.maximum(block, self.data_min_), self.data_max_)
                 width = self.data_max_ / 2 - self.data_min_ / 2  # halves: the difference may leave the floats
                 scaled[start : start + len(block)] = (inside / 2 - self.data_min_ / 2) / width
+                start += len(block)
         return scaled
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:

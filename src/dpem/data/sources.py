@@ -1,235 +1,63 @@
-"""Sources of rows: whatever `fit` accepts, as blocks of columns.
-
-Problems of shape and type are public and raise; problems of values are private and never do. With a schema,
-every cell is parsed by what its column declares, whatever its type. Without one, cells are never parsed by
-looking at them: a column is numeric by its type, or it is refused.
-"""
+"""What a fit reads: rows of a table, wherever they are, in pieces that fit in memory."""
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import numbers
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
-import narwhals as nw
-import numpy as np
-
-from dpem.data.cells import is_null, nothing_raised
-from dpem.data.table_types import doubled_names, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from numpy.typing import NDArray
-
     from dpem.data.schema import Schema
+    from dpem.data.table_rows import TableRows
 
-__all__ = ["BLOCK_CELLS", "RowSource"]
-
-# Cells in a block: small enough that a block and its temporaries stay in the cache.
-BLOCK_CELLS = 1 << 16
+__all__ = ["RowSource"]
 
 
-class RowSource:
-    """Rows in memory: a NumPy array, or a DataFrame of pandas, polars, pyarrow or their kin.
-
-    Parameters
-    ----------
-    data : array-like or DataFrame of shape (n, d)
-        Without a schema, numeric columns: float32 is widened exactly; booleans and integers are numbers; a
-        masked or null cell is a NaN. Sparse matrices are refused: their zeros are values like any other here.
-    schema : Schema, optional
-        The columns to use, in order, and what their cells are: numbers, codes of categories, NaN for what is
-        missing. A table without names has these columns and no others.
-    by_position : bool, default False
-        Whether a DataFrame's columns are those of the schema by their order, whatever their names.
+class RowSource(ABC):
+    """Rows of a table whose columns are known; how many there are may be private.
 
     Attributes
     ----------
+    schema : Schema or None
+        What its cells are.
     names : tuple of str or None
         Column names, where the data has them.
-    n_rows, n_columns : int
-        The shape.
+    n_columns : int
+        How many columns are used.
     """
 
-    def __init__(self, data: Any, schema: Schema | None = None, *, by_position: bool = False) -> None:
-        if schema is not None:
-            schema.require_complete()
-        self.schema = schema
-        try:
-            frame = nw.from_native(data, eager_only=True, pass_through=True)
-        except nw.exceptions.DuplicateError as error:
-            raise doubled_names(error) from error
-        self.names: tuple[str, ...] | None = None
-        if isinstance(frame, nw.DataFrame):
-            self._columns, self.names = _frame_columns(frame, schema, by_position=by_position)
-        else:
-            self._columns = _array_columns(data, None if schema is None else len(schema.columns))
-        self.n_columns: int = len(self._columns)
-        self.n_rows = len(self._columns[0]) if self.n_columns else 0
-        if self.n_columns == 0:
-            raise InvalidArgumentError(
-                f"Expected at least one column: Found array with 0 feature(s) (shape=({self.n_rows}, 0)) "
-                f"while a minimum of 1 is required."
-            )
-        if schema is not None and self.n_columns != len(schema.columns):
-            raise InvalidArgumentError(
-                f"Expected the {len(schema.columns)} columns of the schema, got {self.n_columns}."
-            )
+    schema: Schema | None
+    names: tuple[str, ...] | None
+    n_columns: int
 
     @property
-    def block_rows(self) -> int:
-        """How many rows a block has (the last one may have fewer)."""
-        return max(64, BLOCK_CELLS // self.n_columns)
+    @abstractmethod
+    def n_rows(self) -> int:
+        """How many rows there are. Only to be asked for where that is public; it may take a pass."""
 
-    def starts(self, block_rows: int | None = None) -> range:
-        """Return the first row of every block."""
-        return range(0, self.n_rows, block_rows or self.block_rows)
+    @abstractmethod
+    def pieces(self, first: int = 0) -> Iterator[TableRows]:
+        """Yield all rows, always in the same pieces, from the piece number `first` on."""
 
-    def block(self, start: int, block_rows: int | None = None) -> NDArray[np.float64]:
-        """Return the block that begins at row `start`, of shape (columns, rows)."""
-        return self._read(start, block_rows)[0]
+    @abstractmethod
+    def in_memory(self) -> TableRows:
+        """Return all rows in memory, or say why not."""
 
-    def changed(self, start: int, block_rows: int | None = None) -> NDArray[np.bool_]:
-        """Say which cells of the block the schema sent elsewhere; none without a schema."""
-        return self._read(start, block_rows)[1]
-
-    def null(self) -> NDArray[np.bool_]:
-        """Say which cells of all rows are null, whatever the schema makes of them, (columns, rows)."""
-        return np.stack([is_null(column) for column in self._columns])
-
-    def _read(self, start: int, block_rows: int | None) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        stop = min(start + (block_rows or self.block_rows), self.n_rows)
-        block = np.empty((self.n_columns, stop - start))
-        changed = np.zeros(block.shape, dtype=bool)
-        with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
-            for j, column in enumerate(self._columns):
-                if self.schema is None:
-                    block[j] = column[start:stop]
-                else:
-                    block[j], changed[j] = self.schema.columns[j].parse(column[start:stop])
-        return block, changed
-
+    @abstractmethod
     def only(self, columns: Sequence[int]) -> RowSource:
         """Return the same rows with some of the columns."""
-        other = copy.copy(self)
-        other._columns = [self._columns[j] for j in columns]
-        other.n_columns = len(columns)
-        other.names = None if self.names is None else tuple(self.names[j] for j in columns)
-        if self.schema is not None:
-            other.schema = self.schema.select([self.schema.names[j] for j in columns])
-        return other
 
-    def blocks(self, block_rows: int | None = None) -> Iterator[NDArray[np.float64]]:
-        """Yield all blocks in order."""
-        for start in self.starts(block_rows):
-            yield self.block(start, block_rows)
+    @abstractmethod
+    def of_changes(self) -> RowSource:
+        """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
 
-
-def _frame_columns(
-    frame: nw.DataFrame[Any], schema: Schema | None, *, by_position: bool
-) -> tuple[list[NDArray[Any]], tuple[str, ...] | None]:
-    by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
-    wanted = list(by_name) if schema is None or by_position else list(schema.names)
-    missing = [name for name in wanted if name not in by_name]
-    if missing:
-        raise InvalidArgumentError(
-            f"Expected the columns {listed(wanted)}, got a table without {listed(missing)}."
-        )
-    columns = []
-    for name in wanted:
-        series = by_name[name]
-        if schema is not None:
-            columns.append(_as_cells(series))
-            continue
-        if len(series) and not (series.dtype.is_numeric() or series.dtype == nw.Boolean):
-            # No word of the type: categories are values, and the type of objects is told by looking at them.
+    def require_rows(self) -> None:
+        """Raise where there is no row; only where their number is public."""
+        if self.n_rows == 0:
             raise InvalidArgumentError(
-                f"Expected a numeric column, got another type for column {name!r}. Convert it, leave it out, "
-                f"or declare its categories in a schema."
+                f"Expected at least one row: Found array with 0 sample(s) (shape=(0, {self.n_columns})) "
+                f"while a minimum of 1 is required."
             )
-        columns.append(_as_array(series))
-    # Integer labels are positions, not names (scikit-learn's convention too).
-    return columns, tuple(wanted) if all(isinstance(name, str) for name in wanted) else None
-
-
-def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
-    """Return the column without copying it, where its library allows; blocks are widened one by one."""
-    array = np.asarray(series.to_numpy())
-    if array.dtype.kind not in "fiub":  # nulls in a column of integers or booleans, decimals
-        array = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
-    return array
-
-
-def _as_cells(series: nw.Series[Any]) -> NDArray[Any]:
-    """Return the column's cells, of whatever type; each by itself where its library fails on some of them."""
-    array: NDArray[Any] = np.empty((0, 0))  # unless something better is found
-    with nothing_raised():
-        native = series.to_native()
-        if nw.get_native_namespace(series).__name__ == "pyarrow" and series.dtype == nw.Categorical:
-            native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
-            array = np.asarray(native.to_numpy())
-        else:
-            array = np.asarray(series.to_numpy())
-    if array.ndim == 1:
-        return array
-    cells = np.full(len(series), None, dtype=object)
-    for i in range(len(series)):
-        with nothing_raised():
-            cell = series.item(i)
-            cells[i] = cell if np.ndim(cell) == 0 else None
-    return cells
-
-
-def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
-    """Return lists of lists as an array; what is no number, and a row of another length, becomes NaN.
-
-    numpy would choose a type, or raise, by looking at all values. A schema says how wide rows are, and parses
-    the cells, which are kept; else most rows do.
-    """
-    lists = [isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in rows]
-    parsed = width is not None
-    if width is None:
-        if not any(lists):
-            return np.empty(0)
-        lengths = np.bincount([len(row) for row, is_list in zip(rows, lists, strict=True) if is_list])
-        width = int(lengths.argmax())
-    array = np.full((len(rows), width), np.nan, dtype=object if parsed else np.float64)
-    for i, row in enumerate(rows):
-        if lists[i] and len(row) == width:
-            for j, cell in enumerate(row):
-                if parsed:
-                    array[i, j] = cell
-                elif isinstance(cell, numbers.Real):
-                    with contextlib.suppress(OverflowError):
-                        array[i, j] = float(cell)
-    return array
-
-
-def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
-    if hasattr(data, "toarray") and hasattr(data, "nnz"):
-        raise TypeError(
-            "Expected a dense table, got a sparse matrix. Sparse data is not supported: zeros are values "
-            "like any other here. Convert it with .toarray() if it fits."
-        )
-    if isinstance(data, list | tuple):
-        data = _nested_rows(data, width)
-    array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
-    if array.ndim != 2:
-        raise InvalidArgumentError(
-            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
-            f"array.reshape(-1, 1) if it has one column or array.reshape(1, -1) if it has one row."
-        )
-    if array.dtype.kind == "c" and width is None:
-        raise InvalidArgumentError("Expected real numbers. Complex data not supported.")
-    if array.dtype.kind not in "fiub" and width is None:
-        raise InvalidArgumentError(
-            "Expected a numeric array, got one of text or objects. Cells are never parsed by looking at "
-            "them: convert the columns to numbers, or declare what they are in a schema."
-        )
-    if np.ma.isMaskedArray(data):
-        array = array.astype(np.float64 if array.dtype.kind in "fiub" else object)
-        array[np.ma.getmaskarray(data)] = np.nan
-    return [array[:, j] for j in range(array.shape[1])]

@@ -13,7 +13,7 @@ from dpem.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["doubled_names", "is_name", "kinds_of_table", "listed"]
+__all__ = ["doubled", "doubled_names", "is_name", "kinds_of_table", "listed"]
 
 
 def kinds_of_table(table: Any) -> dict[str, str]:
@@ -86,5 +86,10 @@ def _kind_of_dtype(dtype: nw.dtypes.DType) -> str:
 
 def doubled_names(error: Exception) -> InvalidArgumentError:
     """Return the house error for a table with two columns of one name."""
-    which = ", ".join(line.strip(" -") for line in str(error).splitlines()[1:])
+    return doubled([line.strip(" -") for line in str(error).splitlines()[1:]])
+
+
+def doubled(names: Sequence[str]) -> InvalidArgumentError:
+    """Return the error for names, or what is said of them, that more than one column has."""
+    which = ", ".join(map(str, names))
     return InvalidArgumentError(f"Expected columns of different names, got {which}. Rename or drop some.")

@@ -14,12 +14,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
-from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid
+from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.frames import frame_of
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import ReleaseGate
-from dpem.engines import LocalEngine
+from dpem.engines import engine_for, open_rows
 from dpem.errors import DeltaWarning, InvalidArgumentError
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
@@ -104,12 +104,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
         if self.schema is not None:
             self._check_schema(self.schema)
-        source = RowSource(X, self.schema)
-        if self.adjacency == "replace_one" and source.n_rows == 0:
-            raise InvalidArgumentError(
-                f"Expected at least one row: Found array with 0 sample(s) (shape=(0, {source.n_columns})) "
-                f"while a minimum of 1 is required."
-            )
+        source = open_rows(X, self.schema)
+        if self.adjacency == "replace_one":
+            source.require_rows()
         return source, self._domain(source.n_columns, source.names, keep_distances=keep_distances)
 
     def _check_schema(self, schema: Schema) -> None:
@@ -164,7 +161,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if ledger is not None and not isinstance(ledger, Ledger):
             ledger = Ledger(ledger)
         purpose = f"{self._public_name}.fit"
-        engine = LocalEngine(n_jobs or self.n_jobs)
+        engine = engine_for(source, n_jobs or self.n_jobs)
         return ReleaseGate(plan, source, domain, engine, ledger=ledger, purpose=purpose)
 
     @contextmanager
@@ -179,6 +176,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid | LevelGrid) -> None:
         """Write columns, plan and privacy statement of a finished fit."""
+        gate.close()
         self._keep_columns(source)
         plan = gate.plan
         self.plan_ = plan
@@ -210,12 +208,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _rows(self, X: Any) -> NDArray[np.float64]:
         """Return rows to predict, as a checked (n, d) array: here a bad value raises."""
         source = self._fitted_source(X)
-        if source.n_rows == 0:
-            raise InvalidArgumentError(
-                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
-                f"required."
-            )
-        rows = source.block(0, source.n_rows).T
+        source.require_rows()
+        rows = source.block().T
         if self._allows_missing:
             if np.isinf(rows).any():
                 raise InvalidArgumentError("Expected finite or missing numbers: Input X contains infinity.")
@@ -235,11 +229,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Whether cells may be missing."""
         return False
 
-    def _fitted_source(self, X: Any) -> RowSource:
+    def _fitted_source(self, X: Any) -> TableRows:
         """Return rows whose columns are those of the fit; only what is public of them is checked."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        source = RowSource(X, self.schema)
+        source = open_rows(X, self.schema).in_memory()
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
                 "The feature names should match those that were passed during fit: "

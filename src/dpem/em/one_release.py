@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dpem import _validate
-from dpem.data import Domain, RowSource, Schema
+from dpem.data import Domain, Schema
 from dpem.data.domain import GRID
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
-from dpem.engines import LocalEngine
+from dpem.engines import engine_for, open_rows
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.statement import PrivacyStatement
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
@@ -57,7 +56,7 @@ def release_one(
     *,
     purpose: str,
     map_rows: Callable[[Domain], Any] | None = None,
-    read_rows: type[RowSource] = RowSource,
+    of_changes: bool = False,
     missing: bool = False,
     epsilon: float,
     delta: float,
@@ -72,17 +71,19 @@ def release_one(
 ) -> PrivateValue:
     """Charge, read and release one statistic; `value` turns it into a number and its standard error.
 
-    `map_rows` may replace the map of rows onto the grid by another with the same bound, and `read_rows` what
-    is read of them; `missing`: the statistic has a use for missing cells.
+    `map_rows` may replace the map of rows onto the grid by another with the same bound; `of_changes`: what is
+    released is whether the schema changed a row; `missing`: the statistic has a use for missing cells.
     """
     private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
     if schema is not None and not isinstance(schema, Schema):
         raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
-    if schema is not None and read_rows is RowSource:
+    if schema is not None and not of_changes:
         schema.require_numbers(missing=missing)
-    source = read_rows(X, schema)
+    source = open_rows(X, schema)
+    if of_changes:
+        source = source.of_changes()
     if not private_n:
-        _validate.integer(source.n_rows, "number of rows")
+        source.require_rows()
     domain = Domain.from_arguments(
         source.n_columns,
         bounds=bounds,
@@ -102,8 +103,10 @@ def release_one(
     if ledger is not None and not isinstance(ledger, Ledger):
         ledger = Ledger(ledger)
     grid = map_rows(domain) if map_rows is not None else domain
-    gate = ReleaseGate(plan, source, grid, LocalEngine(n_jobs), ledger=ledger, purpose=f"dpem.{purpose}")
+    engine = engine_for(source, n_jobs)
+    gate = ReleaseGate(plan, source, grid, engine, ledger=ledger, purpose=f"dpem.{purpose}")
     released = gate.release(purpose, query)
+    gate.close()
     number, error = value(domain, released, None if private_n else source.n_rows)
     statement = PrivacyStatement(
         plan.epsilon,
@@ -116,14 +119,6 @@ def release_one(
         insecure_noise=gate.insecure_noise,
     )
     return PrivateValue(float(number), float(error), statement)
-
-
-class ChangedCells(RowSource):
-    """Instead of cells, whether the schema sent any of a row's cells elsewhere: one column of 0 or 1."""
-
-    def block(self, start: int, block_rows: int | None = None) -> NDArray[np.float64]:
-        """Return 1 for each row with a changed cell, 0 for each without."""
-        return np.asarray(self.changed(start, block_rows).any(axis=0), dtype=np.float64)[None]
 
 
 @dataclass(frozen=True)

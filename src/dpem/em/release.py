@@ -93,6 +93,11 @@ class ReleaseGate:
             )
         self.insecure_noise = False
 
+    def close(self) -> None:
+        """Release no more, and let the engine go of rows that it keeps."""
+        self._used.update({stage.name: stage.repeats for stage in self.plan.stages})
+        self._engine.close()
+
     def refine(self, name: str, stages: Sequence[Stage]) -> None:
         """Replace an unused stage by others chosen from released values, within what it was charged."""
         if self._used[name]:

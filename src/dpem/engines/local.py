@@ -2,82 +2,128 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from itertools import islice
-from typing import TYPE_CHECKING
+from itertools import chain
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem import _validate
-from dpem._threads import one_thread
+from dpem._threads import one_thread, thread_count
+from dpem.engines.base import grid_blocks, sum_blocks
+from dpem.engines.memory import bytes_to_keep
 from dpem.engines.totals import IntegerTotal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from dpem.data import RowGrid, RowSource
+    from dpem.data import RowGrid, RowSource, TableRows
     from dpem.engines.base import BlockSum
 
 __all__ = ["LocalEngine"]
 
-# Grid rows are kept between the steps of a fit up to this size, and made again beyond it.
-KEPT_BYTES = 1 << 29
-
 
 class LocalEngine:
-    """Sum over blocks with a few threads; memory is a constant number of blocks, and what is kept.
+    """Sum over pieces with a few threads; memory is a constant number of pieces, and what is kept.
 
     Parameters
     ----------
     n_jobs : int, optional
-        Threads: one per core unless given. Sums do not depend on it.
-    block_rows : int, optional
-        Rows per block, for tests: sums do not depend on it.
+        Threads: all cores unless given. Sums do not depend on it.
     """
 
-    def __init__(self, n_jobs: int | None = None, block_rows: int | None = None) -> None:
-        if n_jobs is None or n_jobs == -1:
-            n_jobs = os.cpu_count() or 1
-        self.n_jobs = _validate.integer(n_jobs, "n_jobs", remedy="Or -1 for all cores.")
-        self.block_rows = block_rows
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_jobs = thread_count(n_jobs)
+        self._kept = KeptBlocks()
         self._kept_of: tuple[RowSource, RowGrid] | None = None
-        self._kept: dict[int, NDArray[np.float32]] = {}
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
         """Return the exact integer sum over all rows."""
         if self._kept_of is None or self._kept_of[0] is not source or self._kept_of[1] is not domain:
-            self._kept_of, self._kept = (source, domain), {}
-
-        def sum_blocks(starts: Iterable[int]) -> IntegerTotal:
-            total = IntegerTotal(statistic.size)
-            with np.errstate(all="ignore"):  # else a caller's settings turn a row into an error or a warning
-                for start in starts:
-                    total.add(statistic.sum_block(self._rows(start, source, domain)))
-            return total
-
-        starts = source.starts(self.block_rows)
-        # Our threads take blocks; BLAS threads below them would only get in the way.
+            self._kept_of, self._kept = (source, domain), KeptBlocks()
+        run = _Pass(statistic, source, domain, self._kept)
+        self._kept_of = None  # until the pass is done: one that fails leaves gaps
+        # Our threads take pieces; BLAS threads below them would only get in the way.
         with one_thread():
-            if self.n_jobs == 1 or len(starts) <= 1:
-                return sum_blocks(starts).value(statistic.coarse_bits)
-            with ThreadPoolExecutor(self.n_jobs) as pool:
-                shares = [islice(starts, i, None, self.n_jobs) for i in range(self.n_jobs)]
-                totals = [pool.submit(copy_context().run, sum_blocks, share) for share in shares]
+            if self.n_jobs == 1:
+                result = run.work()
+            else:
                 result = IntegerTotal(statistic.size)
-                for total in totals:
-                    result.merge(total.result())
+                with ThreadPoolExecutor(self.n_jobs) as pool:
+                    works = [pool.submit(copy_context().run, run.work) for _ in range(self.n_jobs)]
+                    for work in works:
+                        result.merge(work.result())
+        self._kept.close()
+        self._kept_of = source, domain
         return result.value(statistic.coarse_bits)
 
-    def _rows(self, start: int, source: RowSource, domain: RowGrid) -> NDArray[np.float64]:
-        """Return a block of grid rows; single precision holds their integers of up to 2^24 exactly."""
-        kept = self._kept.get(start)
-        if kept is not None:
-            return kept.astype(np.float64)
-        rows = domain.to_grid(source.block(start, self.block_rows))
-        if (start + rows.shape[1]) * rows.shape[0] * 4 <= KEPT_BYTES:
-            self._kept[start] = rows.astype(np.float32)
-        return rows
+    def close(self) -> None:
+        """Let go of kept rows."""
+        self._kept, self._kept_of = KeptBlocks(), None
+
+
+class KeptBlocks:
+    """Grid rows of the first pieces, in single precision; the first pass fills them."""
+
+    def __init__(self) -> None:
+        self.blocks: dict[int, list[NDArray[np.float32]]] = {}
+        self._room: int | None = None
+        self.is_whole = False
+
+    def take_room(self, rows: TableRows) -> bool:
+        """Say whether a further piece may be kept: only pieces from the first on without a gap are."""
+        if self.is_whole:
+            return False
+        if self._room is None:
+            self._room = bytes_to_keep()
+        self._room -= rows.n_rows * rows.n_columns * 4
+        self.is_whole = self._room < 0
+        return not self.is_whole
+
+    def close(self) -> None:
+        """Keep no more: a pass has ended."""
+        self.is_whole = True
+
+
+class _Pass:
+    """One pass over the rows, shared by threads: each takes the next piece when it is ready for one."""
+
+    def __init__(self, statistic: BlockSum, source: RowSource, grid: RowGrid, kept: KeptBlocks) -> None:
+        self._statistic, self._grid, self._kept = statistic, grid, kept
+        self._lock = Lock()
+        n_kept = len(kept.blocks)
+        fresh = enumerate(source.pieces(n_kept), start=n_kept)
+        self._pieces: Iterator[tuple[int, TableRows | list[NDArray[np.float32]]]]
+        self._pieces = chain(list(kept.blocks.items()), fresh)
+        self._failed = False
+
+    def work(self) -> IntegerTotal:
+        """Sum over pieces until there are none left."""
+        return sum_blocks(self._statistic, self._blocks())
+
+    def _blocks(self) -> Iterator[NDArray[np.floating[Any]]]:
+        while True:
+            with self._lock:
+                if self._failed:
+                    return
+                try:
+                    number, piece = next(self._pieces)
+                except StopIteration:
+                    return
+                except BaseException:
+                    self._failed = True
+                    raise
+                keep = not isinstance(piece, list) and self._kept.take_room(piece)
+            if isinstance(piece, list):
+                yield from piece
+                continue
+            held = []
+            for block in grid_blocks(piece, self._grid):
+                if keep:
+                    held.append(block.astype(np.float32))
+                yield block
+            if keep:
+                self._kept.blocks[number] = held

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = ["IntegerTotal"]
@@ -24,6 +26,14 @@ class IntegerTotal:
     def __init__(self, size: int) -> None:
         self._high = np.zeros(size, dtype=np.int64)
         self._low = np.zeros(size, dtype=np.int64)
+
+    @classmethod
+    def merged(cls, totals: Sequence[IntegerTotal]) -> IntegerTotal:
+        """Return the sum of totals of the same length, at least one."""
+        whole = cls(len(totals[0]._high))
+        for total in totals:
+            whole.merge(total)
+        return whole
 
     def add(self, block: NDArray[np.int64]) -> None:
         """Add one block's sum."""

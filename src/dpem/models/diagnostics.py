@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.data import RowSource
 from dpem.data.domain import GRID
-from dpem.em.one_release import ChangedCells, ClippedRows, PrivateValue, release_one
+from dpem.em.one_release import ClippedRows, PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, IntervalSum, SquaredDistances
+from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.nearest_centre import squared_distance_to_nearest
 
@@ -43,11 +43,12 @@ def nicv(X: Any, centers: NDArray[np.float64]) -> float:
     >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]))
     0.6666666666666666
     """
-    source = RowSource(X)
-    total = 0.0
-    for block in source.blocks():
-        total += squared_distance_to_nearest(block.T, np.asarray(centers, dtype=np.float64))
-    return total / max(source.n_rows, 1)
+    total, n_rows = 0.0, 0
+    for piece in open_rows(X).pieces():
+        for block in piece.blocks():
+            total += squared_distance_to_nearest(block.T, np.asarray(centers, dtype=np.float64))
+            n_rows += block.shape[1]
+    return total / max(n_rows, 1)
 
 
 def private_nicv(
@@ -160,7 +161,7 @@ def clipped_fraction(
         value,
         purpose="clipped_fraction",
         map_rows=ClippedRows,
-        read_rows=RowSource if schema is None else ChangedCells,
+        of_changes=schema is not None,
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,

@@ -218,7 +218,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         return self
 
     def _fit_plain(self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress) -> Self:
-        rows = source.block(0, source.n_rows).T
+        rows = source.in_memory().block().T
         if not np.isfinite(rows).all():
             raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
         mean = rows.mean(axis=0)

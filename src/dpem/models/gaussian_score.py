@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowSource, Schema
+    from dpem.data import Domain, Schema, TableRows
     from dpem.em.estimator import Ledger
     from dpem.em.statistics import ReleasedStatistics
     from dpem.models.gaussian_density import BackgroundComponents
@@ -155,7 +155,7 @@ class PrivateScoreMixin:
 
         @property
         def _allows_missing(self) -> bool: ...
-        def _fitted_source(self, X: Any) -> RowSource: ...
+        def _fitted_source(self, X: Any) -> TableRows: ...
         def _all_components(
             self,
         ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...

@@ -164,7 +164,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         random_state = self._random()
         source, domain = self._source(X)
         if self._plain:
-            plain = PlainKMeans(k, n_init=10, random_state=random_state).fit(source.block(0, source.n_rows).T)
+            plain = PlainKMeans(k, n_init=10, random_state=random_state).fit(source.in_memory().block().T)
             self.cluster_centers_ = plain.cluster_centers_
             self.standard_errors_ = np.zeros_like(self.cluster_centers_)
             self.n_iter_ = int(plain.n_iter_)

@@ -13,12 +13,13 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
-from dpem.data import RowSource, Schema
+from dpem._threads import thread_count
+from dpem.data import Schema
 from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
-from dpem.engines import LocalEngine
+from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.mixed_density import UNKNOWN
 from dpem.models.mixed_em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
@@ -198,9 +199,9 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         if self.max_iter is not None:
             iterations = _validate.integer(self.max_iter, "max_iter")
         target = None if self.target is None else self._place(self.target, "target")
-        source = RowSource(X, self.schema)
+        source = open_rows(X, self.schema)
         if self.adjacency == "replace_one":
-            _validate.integer(source.n_rows, "number of rows")
+            source.require_rows()
         n_rows = self._public_rows(source)
         grid = LevelGrid(self.schema)
         progress = Progress(type(self).__name__, self.verbose)
@@ -216,7 +217,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
             with self._charged(), np.errstate(all="ignore"):
                 fitted = fit_by_em(gate, request, n_rows, random_state, progress)
         else:
-            wanted = OneShotRequest(grid, k, target, LocalEngine(self.n_jobs).n_jobs)
+            wanted = OneShotRequest(grid, k, target, thread_count(self.n_jobs))
             plan = wanted.plan(**budget, n_rows=n_rows)
             left_out = wanted.left_out(plan)
             if left_out is not None:  # said before anything is spent, where it is known by then
@@ -326,11 +327,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         if isinstance(X, list | tuple) and any(len(row) != len(self.schema.names) for row in X):
             raise InvalidArgumentError(f"Expected rows of {len(self.schema.names)} cells, as in the schema.")
         source = self._fitted_source(X)
-        if source.n_rows == 0:
-            raise InvalidArgumentError(
-                f"Found array with 0 sample(s) (shape=(0, {source.n_columns})) while a minimum of 1 is "
-                f"required."
-            )
+        source.require_rows()
         grid = LevelGrid(self.schema)
         blocks = [grid.to_grid(block).astype(np.intp) for block in source.blocks()]
         return np.concatenate(blocks, axis=1), source.null()
@@ -357,7 +354,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         levels, null = self._levels(X)
         density = self._table.density
         source = self._fitted_source(X)
-        cells = np.concatenate(list(source.blocks()), axis=1)
+        cells = source.block()
         # A cell that the schema made missing (an undeclared value) is to be filled too.
         known = np.where(null | np.isnan(cells), UNKNOWN, levels)
         for j, column in enumerate(density.cells):

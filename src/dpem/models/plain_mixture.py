@@ -16,9 +16,8 @@ import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from dpem._threads import one_thread
+from dpem._threads import one_thread, thread_count
 from dpem.em.fast import compiled_kernels
-from dpem.engines import LocalEngine
 from dpem.errors import InvalidArgumentError
 from dpem.models.gaussian_density import cholesky, log_joint, log_sum, precision_cholesky
 from dpem.models.gaussian_incomplete import incomplete_log_joint, known_cells
@@ -85,11 +84,11 @@ def fit_plain(
     With `missing`, cells that are NaN have their conditional expectations; the start has column means.
     """
     progress.step("k-means start")
-    rows = source.block(0, source.n_rows).T
+    rows = source.in_memory().block().T
     incomplete = np.isnan(rows).any(axis=1) if missing else np.zeros(len(rows), dtype=bool)
     filled, complete = (_with_column_means(rows), rows[~incomplete]) if incomplete.any() else (rows, rows)
     kmeans = PlainKMeans(k, n_init=1, random_state=random_state).fit(filled)
-    n = source.n_rows
+    n = len(rows)
     means, labels = kmeans.cluster_centers_, kmeans.labels_
 
     def assigned(part: slice) -> tuple[NDArray[np.float64], float]:
@@ -238,7 +237,7 @@ def _over_blocks(one: Callable[[slice], _Moments], rows: NDArray[np.float64], n_
     n, d = rows.shape
     size = max(64, _BLOCK_CELLS // d)
     parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    with one_thread(), ThreadPoolExecutor(LocalEngine(n_jobs).n_jobs) as pool:
+    with one_thread(), ThreadPoolExecutor(thread_count(n_jobs)) as pool:
         return reduce(operator.add, pool.map(one, parts))
 
 

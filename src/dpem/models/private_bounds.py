@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem.data import RowSource, Schema
+from dpem.data import Schema
 from dpem.data.column import LARGEST
 from dpem.em.contingency import Histograms
 from dpem.em.estimator import Adjacency, Ledger, PrivacyStatement
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
-from dpem.engines import LocalEngine
+from dpem.engines import engine_for, open_rows
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 
 if TYPE_CHECKING:
@@ -120,12 +120,12 @@ def private_bounds(
         )
     anything = {"kind": "continuous", "bounds": [-LARGEST, LARGEST], "missing": True}
     if hasattr(X, "columns"):  # by name
-        source = RowSource(X, Schema({column.name: anything for column in wanted}))
+        source = open_rows(X, Schema({column.name: anything for column in wanted}))
     else:
-        source = RowSource(X, Schema({column.name: anything for column in schema.columns}))
+        source = open_rows(X, Schema({column.name: anything for column in schema.columns}))
         source = source.only([j for j, column in enumerate(schema.columns) if column in wanted])
     if not private_n:
-        _validate.integer(source.n_rows, "number of rows")
+        source.require_rows()
     one_row = Histograms.of_columns([1] * len(wanted)).sensitivity(adjacency)
     plan = Plan.build(
         [Stage(name, share, one_row) for name, share in _SHARES.items()],
@@ -137,11 +137,13 @@ def private_bounds(
     if ledger is not None and not isinstance(ledger, Ledger):
         ledger = Ledger(ledger)
     rows = _Magnitudes()
-    gate = ReleaseGate(plan, source, rows, LocalEngine(n_jobs), ledger=ledger, purpose="dpem.private_bounds")
+    engine = engine_for(source, n_jobs)
+    gate = ReleaseGate(plan, source, rows, engine, ledger=ledger, purpose="dpem.private_bounds")
     magnitudes = gate.release("magnitudes", Histograms.of_columns([_MAGNITUDES + 1] * len(wanted)))
     ranges = [_filled_range(noisy, noise) for noisy, noise in _by_column(magnitudes, len(wanted))]
     parts = _Parts(np.array([low for low, _ in ranges]), np.array([high for _, high in ranges]))
     quantiles = gate.release("quantiles", Histograms.of_columns([_PARTS + 1] * len(wanted)), parts)
+    gate.close()
     declared, lost = {}, []
     for column, (low, high), (noisy, noise) in zip(
         wanted, ranges, _by_column(quantiles, len(wanted)), strict=True

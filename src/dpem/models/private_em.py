@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
-from dpem.data import RowSource, Schema, TableGrid
+from dpem.data import Schema, TableGrid
 from dpem.data.table_types import is_name
 from dpem.em.clipped_statistic import read_only, treats_blocks
 from dpem.em.estimator import PrivateEstimator
@@ -17,6 +17,7 @@ from dpem.em.exponential_family import ExponentialFamily
 from dpem.em.loop import spread_of_draws
 from dpem.em.model_check import check_model
 from dpem.em.progress import Progress
+from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.private_em_fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
 
@@ -70,9 +71,9 @@ class ModelEstimator(PrivateEstimator):
         self._check_budget()
         random_state = self._random()
         schema = self._columns(X)
-        source = RowSource(X, schema, by_position=self.schema is None)
+        source = open_rows(X, schema, by_position=self.schema is None)
         if self.adjacency == "replace_one":
-            _validate.integer(source.n_rows, "number of rows")
+            source.require_rows()
         n_rows = None if self._plain else self._public_rows(source)
         model = self._make_model(schema)
         tol = _validate.non_negative(self.tol, "tol")
@@ -115,7 +116,7 @@ class ModelEstimator(PrivateEstimator):
                 raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
             self.schema.require_complete()
             return self.schema
-        source = RowSource(X)
+        source = open_rows(X)
         domain = self._domain(source.n_columns, source.names)
         low, high = np.asarray(domain.low), np.asarray(domain.high)
         names = source.names if source.names is not None and all(map(is_name, source.names)) else None
@@ -136,8 +137,8 @@ class ModelEstimator(PrivateEstimator):
 
     def _table(self, X: Any) -> NDArray[np.float64]:
         """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
-        n = len(self._rows(X))  # columns and values are checked; cells are then read as the fit read them
-        return RowSource(X, self.schema_, by_position=self.schema is None).block(0, n)
+        self._rows(X)  # columns and values are checked; cells are then read as the fit read them
+        return open_rows(X, self.schema_, by_position=self.schema is None).in_memory().block()
 
     @property
     def _allows_missing(self) -> bool:

@@ -206,9 +206,10 @@ def fit_plain_model(
 ) -> tuple[Parameters, int]:
     """Run EM without privacy until no parameter changes by more than `tol`: no cut, no rounding, no noise."""
     model, schema, shape = request.model, request.grid.schema, request.shape
+    rows = source.in_memory()
     centres = None
     if model.start_centres:
-        blocks = [encoded_vectors(model, schema, block, shape.n_encoded) for block in source.blocks()]
+        blocks = [encoded_vectors(model, schema, block, shape.n_encoded) for block in rows.blocks()]
         kmeans = PlainKMeans(model.start_centres, n_init=5, random_state=random_state)
         centres = kmeans.fit(np.concatenate(blocks, axis=1).T).cluster_centers_
     name = type(model).__name__
@@ -217,10 +218,10 @@ def fit_plain_model(
         progress.step(f"step {step}")
         locked = read_only(parameters)
         sums = np.zeros(shape.n_statistics)
-        for block in source.blocks(_PLAIN_ROWS):
+        for block in rows.blocks(_PLAIN_ROWS):
             sums += statistic_vectors(model, locked, block, shape.n_statistics).sum(axis=1)
         copies = {key: value.copy() for key, value in parameters.items()}
-        after = model.m_step(sums, copies, float(source.n_rows), 0.0)
+        after = model.m_step(sums, copies, float(rows.n_rows), 0.0)
         after = checked_parameters(after, f"{name}.m_step", like=parameters)
         change = max(float(np.abs(after[key] - old).max(initial=0.0)) for key, old in parameters.items())
         parameters = after

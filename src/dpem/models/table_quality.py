@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem.data import RowSource, Schema
+from dpem.data import Schema
 from dpem.em.estimator import public_random
+from dpem.engines import open_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,8 +163,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def comparison_cells(X: Any, schema: Schema) -> tuple[NDArray[np.intp], list[int]]:
     """Return rows as codes (n, m): categories, 16 parts of numbers, the last code for what is missing."""
-    source = RowSource(X, schema)
-    values = np.concatenate([np.empty((source.n_columns, 0)), *source.blocks()], axis=1)
+    values = open_rows(X, schema).in_memory().block()
     codes, sizes = [], []
     for column, cells in zip(schema.columns, values, strict=True):
         low, high = column.limits

@@ -1,0 +1,197 @@
+"""Rows from files of Parquet, CSV or Arrow: read in batches, on every pass anew, whatever their size."""
+
+from __future__ import annotations
+
+import glob
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpem import _validate
+from dpem.data.file_formats import FORMATS, format_of
+from dpem.data.streams import StreamedRows
+from dpem.data.table_types import is_name, listed
+from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpem.data.file_formats import FileFormat, Part
+    from dpem.data.schema import Schema
+    from dpem.data.table_rows import TableRows
+
+__all__ = ["FileRows", "Files"]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Say which files hold a table, and how they are to be read. Plain paths do where defaults suffice.
+
+    Parameters
+    ----------
+    paths : path, pattern or folder, or a sequence of paths
+        Such as ``"claims.parquet"``, ``"claims/2024-*.csv"`` or a folder with files of one format. All have
+        the same columns; their order is free.
+    columns : sequence of str, optional
+        The columns to use, without a schema: numbers. Needed for CSV, whose cells have no types.
+    format : {"parquet", "csv", "arrow"}, optional
+        Told by the ending unless given.
+    delimiter : str, default ","
+        Between the cells of a CSV file.
+    header : sequence of str, optional
+        The names of all columns of CSV files that have no line of names.
+
+    Notes
+    -----
+    Cells of CSV are text in UTF-8, parsed one by one by the schema; an empty cell is missing. A line with too
+    few or too many cells is a row whose cells are all missing. Rows are records as a CSV writer makes them:
+    a quote that is opened and not closed takes other lines with it (docs/known-vulnerabilities.md).
+    """
+
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    columns: Sequence[str] | None = None
+    format: str | None = None
+    delimiter: str = ","
+    header: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None:
+            _validate.one_of(self.format, "format", FORMATS)
+        delimiter: Any = self.delimiter
+        if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()):
+            raise _validate.fail("one character", "delimiter", delimiter)
+        for name in ("columns", "header"):
+            names = getattr(self, name)
+            if names is None:
+                continue
+            if isinstance(names, str) or not all(map(is_name, names)) or len(set(names)) < len(names):
+                raise _validate.fail("a list of different names", name, names)
+            object.__setattr__(self, name, tuple(names))
+
+    def listed(self) -> list[Path]:
+        """Return the files that there are, in order."""
+        given = self.paths
+        paths = [given] if isinstance(given, str | os.PathLike) else list(given)
+        if not paths:
+            raise _validate.fail("at least one file", "paths", given)
+        return [file for path in paths for file in _files_of(path)]
+
+
+def _files_of(path: str | os.PathLike[str]) -> list[Path]:
+    file = Path(os.fspath(path)).expanduser()
+    if file.is_dir():
+        found = [
+            below
+            for below in sorted(file.rglob("*"))
+            if below.is_file() and not below.name.startswith((".", "_")) and format_of(below) is not None
+        ]
+    elif file.exists():
+        return [file]
+    else:
+        found = [Path(name) for name in sorted(glob.glob(str(file), recursive=True))]  # noqa: PTH207
+    if not found:
+        raise InvalidArgumentError(
+            f"Expected a file, a folder or a pattern that some files match, got {str(path)!r}, where "
+            f"there is none."
+        )
+    return found
+
+
+class FileRows(StreamedRows):
+    """Rows of files, in the order of their names; how many there are is read off them where it is public."""
+
+    def __init__(self, files: Files, schema: Schema | None, *, by_position: bool = False) -> None:
+        self._files = files.listed()
+        formats = {files.format or format_of(file) for file in self._files}
+        if len(formats) != 1 or None in formats:
+            raise InvalidArgumentError(
+                f"Expected files of one format that their ending tells ({', '.join(FORMATS)}), got "
+                f"{listed([file.name for file in self._files], 3)}. Say which with dpem.Files(path, format=)."
+            )
+        self._format: FileFormat = FORMATS[formats.pop() or ""](files)
+        self._marks = {file: _mark(file) for file in self._files}
+        columns = files.columns
+        if columns is None and schema is None and self._format.is_text:
+            raise InvalidArgumentError(
+                "Expected a schema, or the columns of numbers in dpem.Files(path, columns=[...]): cells of "
+                "CSV files have no types."
+            )
+        if schema is not None and columns is not None and not by_position:
+            raise InvalidArgumentError(
+                "Expected columns in the schema or in dpem.Files, got both. Take schema.select([...])."
+            )
+        heads = [self._read(file, self._format.head) for file in self._files]
+        super().__init__(heads[0], schema, by_position=by_position, columns=columns)
+        for file, head in zip(self._files, heads, strict=True):
+            self._check_columns(file, head)
+        self._pieces_of: dict[Part, int] = {}
+
+    def _check_columns(self, file: Path, head: Any) -> None:
+        """Raise where a file lacks a column, or has another type where types matter: names are public."""
+        try:
+            self._format.check_head(head, self._reader.columns or (), parsed=self.schema is not None)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"In file {file.name!r}: {error}") from None
+
+    def pieces(self, first: int = 0) -> Iterator[TableRows]:
+        """Yield batches of rows; parts of files that lie before the first wanted one are not read."""
+        number = 0
+        for file in self._files:
+            for part in self._read(file, self._format.parts):
+                known = self._pieces_of.get(part)
+                if known is not None and number + known <= first:
+                    number += known
+                    continue
+                start = number
+                for table in self._tables(part):
+                    if number >= first:
+                        yield self._reader(table)
+                    number += 1
+                self._pieces_of[part] = number - start
+
+    def _tables(self, part: Part) -> Iterator[Any]:
+        """Read a part, and make sure that its file is the one that was opened."""
+        try:
+            yield from self._format.tables(part, self._reader.columns or (), self.rows_read)
+        except self._format.errors:
+            self._check_unchanged(part.file)
+            raise _damaged(part.file) from None  # what the library says may show cells
+        self._check_unchanged(part.file)
+
+    def _count(self) -> int:
+        return sum(self._read(file, self._format.count) for file in self._files)
+
+    def _read(self, file: Path, read: Any) -> Any:
+        try:
+            found = read(file)
+        except self._format.errors:
+            self._check_unchanged(file)
+            raise _damaged(file) from None
+        self._check_unchanged(file)
+        return found
+
+    def _check_unchanged(self, file: Path) -> None:
+        mark = _mark(file)
+        if mark != self._marks[file]:
+            how = "is gone" if mark is None else "changed"
+            raise ChangedDataError(
+                f"Expected file {str(file)!r} to stay as it was while it is read, but it {how}. Nothing more "
+                f"was released: put it back, or fit anew."
+            )
+
+
+def _mark(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is written again."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _damaged(file: Path) -> DataError:
+    return DataError(
+        f"Expected a whole file of its format that can be read, got {str(file)!r}, which cannot. Nothing "
+        f"more was released."
+    )

@@ -1,0 +1,77 @@
+"""Where rows are says what reads them: the one place that knows all sources and engines."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from dpem.data import TableRows
+from dpem.data.batches import BatchRows, dataset_batches
+from dpem.data.files import FileRows, Files
+from dpem.engines.base import ClusterRows
+from dpem.engines.local import LocalEngine
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from dpem.data import RowSource, Schema
+    from dpem.engines.base import Engine
+
+__all__ = ["engine_for", "open_rows"]
+
+
+def open_rows(data: Any, schema: Schema | None = None, *, by_position: bool = False) -> RowSource:
+    """Return the rows of whatever `fit` accepts; names and types of columns are read, and no value.
+
+    Parameters
+    ----------
+    data : array, DataFrame, path, Files, function, Dask or Spark table, or tensor
+        Paths are strings or path-likes, or a list of them. A function returns an iterator of batches.
+    schema : Schema, optional
+        The columns to use, in order, and what their cells are.
+    by_position : bool, default False
+        Whether a table's columns are those of the schema by their order, whatever their names.
+    """
+    home = type(data).__module__.partition(".")[0]
+    if isinstance(data, str | os.PathLike) or _is_list_of_paths(data):
+        data = Files(data)
+    if isinstance(data, Files):
+        return FileRows(data, schema, by_position=by_position)
+    if home == "dask":
+        from dpem.engines.dask_cluster import DaskRows  # noqa: PLC0415  (an extra)
+
+        return DaskRows(data, schema, by_position=by_position)
+    if home == "pyspark":
+        from dpem.engines.spark_cluster import SparkRows  # noqa: PLC0415  (an extra)
+
+        return SparkRows(data, schema, by_position=by_position)
+    if home == "torch":
+        from dpem.engines.torch_device import TensorRows  # noqa: PLC0415  (an extra)
+
+        return TensorRows(data, schema)
+    if home == "pyarrow" and hasattr(data, "get_fragments"):
+        data = dataset_batches(data, None if schema is None or by_position else schema.names)
+    if callable(data):
+        return BatchRows(data, schema, by_position=by_position)
+    if hasattr(data, "__next__") or type(data).__name__ in {"LazyFrame", "DuckDBPyRelation"}:
+        raise InvalidArgumentError(
+            f"Expected rows that can be read many times, got {type(data).__name__}. Collect it, or give a "
+            f"function that opens it anew on every call and returns an iterator of batches."
+        )
+    return TableRows(data, schema, by_position=by_position)
+
+
+def engine_for(source: RowSource, n_jobs: int | None = None) -> Engine:
+    """Return what sums over these rows, where they are."""
+    if isinstance(source, ClusterRows):
+        return source.engine()
+    if hasattr(source, "engine"):  # a tensor
+        return source.engine(n_jobs)  # type: ignore[no-any-return]
+    return LocalEngine(n_jobs)
+
+
+def _is_list_of_paths(data: Any) -> bool:
+    return (
+        isinstance(data, list | tuple)
+        and bool(data)
+        and all(isinstance(path, str | os.PathLike) for path in data)
+    )

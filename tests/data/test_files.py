@@ -1,0 +1,281 @@
+"""Files: options, what makes a row, memory, and files that are not what they were."""
+
+import os
+import tracemalloc
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import dpem
+from dpem import Ledger, Schema
+from dpem.em.release import ReleaseGate
+from dpem.engines import LocalEngine, open_rows
+from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
+from support.blocks import keep_nothing
+from support.sources import LOCAL, NUMBERS, TABLE, made_table
+
+FRAME = made_table()
+AGES = Schema({"age": {"kind": "integer", "bounds": [0, 120], "missing": True}})
+
+
+def csv(folder, text, name="rows.csv"):
+    file = folder / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def cells(X, schema=None):
+    return open_rows(X, schema).in_memory().block()
+
+
+# -- which files, which columns --------------------------------------------------------------------------
+
+
+def test_patterns_folders_and_lists(tmp_path):
+    """Paths are taken in the order of their names; hidden files and other formats in a folder are not."""
+    for name, age in (("b.csv", 2), ("a.csv", 1), ("c/d.csv", 3), ("_log.csv", 9), ("read.me", 9)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        csv(tmp_path, f"age\n{age}\n", name)
+    for given, ages in (
+        (tmp_path, [1, 2, 3]),
+        (str(tmp_path / "[ab].csv"), [1, 2]),
+        (str(tmp_path / "**" / "d.csv"), [3]),
+        ([tmp_path / "b.csv", str(tmp_path / "a.csv")], [2, 1]),
+    ):
+        assert list(cells(given, AGES)[0]) == ages
+
+
+def test_numbers_of_csv_without_a_schema(tmp_path):
+    """The columns are named, since cells have no types; what is no number is a NaN."""
+    file = csv(tmp_path, "x,y,note\n1,2.5,a\n ,1e3,b\nold,-inf,c\n")
+    found = cells(dpem.Files(file, columns=["y", "x"]))
+    np.testing.assert_array_equal(found, [[2.5, 1000, -np.inf], [1, np.nan, np.nan]])
+    with pytest.raises(InvalidArgumentError, match=r"dpem.Files\(path, columns="):
+        open_rows(file)
+    with pytest.raises(InvalidArgumentError, match="got both"):
+        open_rows(dpem.Files(file, columns=["x"]), AGES)
+
+
+def test_text_is_read_as_python_reads_it(tmp_path):
+    """Quick ways of reading give what slow ones give, whatever else is in the column."""
+    texts = ["1", "0.1", "1e-3", "123456789.123456789", "1e400", "-7", " 8 ", "1_000", "nan", "", "x", "0x1"]
+    expected = [float(t) if t not in {"", "x", "0x1"} else np.nan for t in texts]
+    schema = Schema({"x": {"kind": "continuous", "bounds": [-1e9, 1e9], "missing": True}})
+    for kept in (texts, texts[:8]):
+        file = csv(tmp_path, "x\n" + "\n".join(kept) + "\n")
+        np.testing.assert_array_equal(
+            cells(dpem.Files(file, columns=["x"]))[0], np.array(expected[: len(kept)])
+        )
+        clipped = np.clip(expected[: len(kept)], -1e9, 1e9)
+        np.testing.assert_array_equal(cells(file, schema)[0], clipped)
+
+
+def test_lines_that_are_no_rows_are_rows_of_missing_cells(tmp_path):
+    """No line is dropped, for their number is public; nor does one raise."""
+    text = b'age,note\n1,a\n2\n3,b,c\n\n\xff\xfe,d\n5,"x\ny"\n6,"%s"\n' % (b"z" * (5 << 20))
+    source = open_rows(csv(tmp_path, text), AGES)
+    found = source.in_memory().block()[0]
+    assert source.n_rows == found.size == 7
+    assert sorted(found[~np.isnan(found)]) == [1, 5, 6]
+    one = Schema({"age": AGES.to_dict()["age"]})
+    np.testing.assert_array_equal(cells(csv(tmp_path, "age\n1\n\n3\n"), one), [[1, np.nan, 3]])
+    assert open_rows(csv(tmp_path, "age\n"), AGES).n_rows == 0
+
+
+def test_tabs_and_headers(tmp_path):
+    assert list(cells(csv(tmp_path, "age\tx\n7\t1\n", "r.tsv"), AGES)[0]) == [7]
+    bare = dpem.Files(csv(tmp_path, "7,1\n8,2\n"), header=["age", "x"])
+    assert list(cells(bare, AGES)[0]) == [7, 8]
+    marked = csv(tmp_path, "\ufeffage,x\r\n7,1\r\n")
+    assert list(cells(marked, AGES)[0]) == [7]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "excel"}, "format"),
+        ({"delimiter": ";;"}, "one character"),
+        ({"columns": "age"}, "different names"),
+        ({"columns": ["a", "a"]}, "different names"),
+        ({"header": [1, 2]}, "different names"),
+    ],
+)
+def test_wrong_options(arguments, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        dpem.Files("x.csv", **arguments)
+
+
+def test_wrong_files(tmp_path):
+    """Errors name files and columns that someone asked for, and nothing that a file holds."""
+    (tmp_path / "empty").mkdir()
+    for given, message in (
+        (tmp_path / "none.csv", "there is none"),
+        (tmp_path / "empty", "there is none"),
+        (str(tmp_path / "*.pq"), "there is none"),
+        ([], "2D array"),
+        (csv(tmp_path, "x", "rows.xlsx"), "one format"),
+        ([csv(tmp_path, "age\n1\n", "a.csv"), csv(tmp_path, "x", "b.parquet")], "one format"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            open_rows(given)
+    # A file without its line of names: its first row must not be shown.
+    with pytest.raises(InvalidArgumentError, match="without 'age'") as raised:
+        open_rows(csv(tmp_path, "secret,1\n2,3\n"), AGES)
+    assert "secret" not in str(raised.value)
+    with pytest.raises(InvalidArgumentError, match=r"In file 'b.csv': .*without 'age'"):
+        open_rows([csv(tmp_path, "age\n1\n", "a.csv"), csv(tmp_path, "old\n1\n", "b.csv")], AGES)
+    with pytest.raises(InvalidArgumentError, match=r"different names.*age"):
+        open_rows(csv(tmp_path, "age,age\n1,2\n"), AGES)
+    for bad in (b"", b"PAR1 nothing like it PAR1"):
+        for name in ("bad.parquet", "bad.arrow"):
+            with pytest.raises(DataError, match="cannot"):
+                open_rows(csv(tmp_path, bad, name), AGES)
+
+
+def test_types_of_files_count_without_a_schema(tmp_path):
+    """A column of text in any of the files is refused by its type, before anything is read."""
+    pd.DataFrame({"a": [1.0], "b": [2]}).to_parquet(tmp_path / "1.parquet")
+    pd.DataFrame({"b": ["x"], "a": [3]}).to_parquet(tmp_path / "2.parquet")
+    with pytest.raises(InvalidArgumentError, match=r"In file '2.parquet': .*numeric column.*'b'"):
+        open_rows(tmp_path)
+    found = cells(dpem.Files(tmp_path, columns=["a"]))
+    np.testing.assert_array_equal(found, [[1, 3]])
+
+
+# -- other streams ---------------------------------------------------------------------------------------
+
+
+def test_functions_must_open_their_table_anew():
+    """An iterator that is used up would leave all later steps without rows."""
+    batches = iter([np.zeros((3, 2))])
+    with pytest.raises(InvalidArgumentError, match="read many times"):
+        open_rows(batches)
+    source = open_rows(lambda: batches)
+    with pytest.raises(InvalidArgumentError, match="same one twice"):
+        list(source.pieces())
+    with pytest.raises(InvalidArgumentError, match="returns int"):
+        open_rows(lambda: 3)
+    lengths = iter([2, 2, 2, 1])
+    source = open_rows(lambda: [np.zeros((next(lengths), 2))])
+    assert source.n_rows == 2
+    assert len(list(source.pieces())) == 1
+    with pytest.raises(ChangedDataError, match="another number of rows"):
+        list(source.pieces())
+
+
+def test_batches_without_rows_or_with_other_columns():
+    """With a schema no batch is needed; without one the first tells the columns."""
+    assert open_rows(list, AGES).n_rows == 0
+    with pytest.raises(InvalidArgumentError, match="at least one batch"):
+        open_rows(list)
+    source = open_rows(lambda: [np.zeros((2, 2)), np.zeros((2, 3))])
+    with pytest.raises(InvalidArgumentError, match="2 columns in all parts"):
+        list(source.pieces())
+    frames = [pd.DataFrame({"a": [1], "b": [2]}), pd.DataFrame({"b": [3], "a": [4]})]
+    np.testing.assert_array_equal(cells(lambda: frames), [[1, 4], [2, 3]])
+
+
+def test_lazy_tables_are_refused_with_a_remedy():
+    import polars as pl
+
+    with pytest.raises(InvalidArgumentError, match=r"LazyFrame. Collect it, or give a function"):
+        open_rows(pl.LazyFrame({"a": [1]}))
+
+
+# -- fits ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("source", ["parquet files", "csv files"])
+def test_models_predict_what_files_hold(source, tmp_path):
+    model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS).fit(FRAME.fillna(0))
+    X = LOCAL[source](FRAME.fillna(0), tmp_path)
+    np.testing.assert_array_equal(np.sort(model.predict(X)), np.sort(model.predict(FRAME.fillna(0))))
+
+
+def test_functions_of_rows_take_files(tmp_path):
+    X = LOCAL["parquet"](FRAME, tmp_path)
+    rows = np.array([[0.0, 0.0, 0.0]])
+    numbers = dpem.Files(X, columns=["b", "c"])
+    assert dpem.nicv(numbers, rows[:, :2]) == pytest.approx(dpem.nicv(FRAME[["b", "c"]], rows[:, :2]))
+    assert dpem.clipped_fraction(X, epsilon=5.0, schema=TABLE).value > 0
+    assert dpem.private_bounds(X, epsilon=5.0, schema=Schema({"b": {"kind": "continuous"}})).schema
+
+
+@pytest.mark.parametrize("how", ["change", "remove"])
+@pytest.mark.parametrize("kind", ["parquet", "csv.gz"])
+def test_a_file_that_changes_in_a_fit_ends_it(kind, how, tmp_path, monkeypatch):
+    """The error names the file; the ledger keeps the charge, and the model stays unfitted."""
+    keep_nothing(monkeypatch)
+    file = LOCAL[kind](FRAME, tmp_path)
+    release, seen = ReleaseGate.release, []
+
+    def spoil(gate, *arguments, **more):
+        seen.append(1)
+        if len(seen) == 3:
+            if how == "remove":
+                file.unlink()
+            else:
+                os.utime(file, ns=(1, 1))
+        return release(gate, *arguments, **more)
+
+    monkeypatch.setattr(ReleaseGate, "release", spoil)
+    ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=2.0, cap_delta=1e-5)
+    model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS, ledger=ledger)
+    with pytest.raises(ChangedDataError, match="gone" if how == "remove" else "changed") as raised:
+        model.fit(file)
+    assert any("stays charged" in note for note in raised.value.__notes__)
+    assert len(ledger.history()) == 1
+    assert not hasattr(model, "cluster_centers_")
+
+
+def test_damage_behind_a_whole_footer_is_told_without_cells(tmp_path):
+    """What the reader says of a damaged page is not passed on."""
+    file = LOCAL["parquet"](FRAME, tmp_path)
+    data = bytearray(file.read_bytes())
+    data[200:4000] = b"\xff" * 3800
+    file.write_bytes(bytes(data))
+    with pytest.raises(DataError, match="cannot") as raised:
+        cells(file, TABLE)
+    assert raised.value.__cause__ is None
+    assert raised.value.__suppress_context__
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "arrow"])
+def test_memory_does_not_grow_with_the_file(kind, tmp_path, monkeypatch):
+    """Batches stream: four times the rows take the same, one large row group or many."""
+    keep_nothing(monkeypatch)
+
+    def peak(n):
+        table = pa.table({name: np.random.default_rng(0).normal(size=n) for name in "abc"})
+        file = tmp_path / f"{n}.{kind}"
+        if kind == "parquet":
+            pq.write_table(table, file, row_group_size=n)
+        elif kind == "arrow":
+            pa.feather.write_feather(table, file)
+        else:
+            pa.csv.write_csv(table, file)
+        del table
+        query, grid = _sums()
+        before = pa.total_allocated_bytes()
+        pool = pa.default_memory_pool()
+        tracemalloc.start()
+        try:
+            LocalEngine(1).sum(query, open_rows(file, NUMBERS), grid)
+            return tracemalloc.get_traced_memory()[1], pool.bytes_allocated() - before
+        finally:
+            tracemalloc.stop()
+
+    peak(1000)  # imports and caches
+    (small, held), (large, still_held) = peak(150_000), peak(600_000)
+    assert large < 1.2 * small + 1e6
+    assert still_held <= held + 1e6
+
+
+def _sums():
+    from dpem.data import Domain
+    from dpem.em.queries import Sums
+
+    return Sums(3, counted=False), Domain.from_arguments(3, schema=NUMBERS)

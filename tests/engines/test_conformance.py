@@ -1,0 +1,47 @@
+"""Every source and engine gives the same bits as rows in memory: in every sum, and in the released model."""
+
+import pytest
+
+from support.blocks import keep_nothing
+from support.estimators import BY_ADD_REMOVE, ESTIMATORS, same_bits, seeded
+from support.sources import LOCAL, made_table
+
+TABLE = made_table()
+
+
+@pytest.fixture(scope="module")
+def in_memory():
+    """Return what each estimator gives for rows in memory, made once."""
+    made = {}
+
+    def fitted(name, **arguments):
+        key = name, *arguments.items()
+        if key not in made:
+            made[key] = seeded(lambda: ESTIMATORS[name](**arguments).fit(TABLE))
+        return made[key]
+
+    return fitted
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("source", ["parquet files", "csv files", "function of frames"])
+def test_every_estimator_gives_the_same_bits_from_odd_parts(source, name, tmp_path, in_memory):
+    X = LOCAL[source](TABLE, tmp_path)
+    same_bits(seeded(lambda: ESTIMATORS[name]().fit(X)), in_memory(name))
+
+
+@pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.parametrize("name", ["KMeans", "MixedMixture"])
+@pytest.mark.parametrize("source", LOCAL)
+def test_every_source_gives_the_same_bits(source, name, kept, tmp_path, in_memory, monkeypatch):
+    if not kept:
+        keep_nothing(monkeypatch)
+    X = LOCAL[source](TABLE, tmp_path)
+    same_bits(seeded(lambda: ESTIMATORS[name](n_jobs=2).fit(X)), in_memory(name))
+
+
+@pytest.mark.parametrize("name", BY_ADD_REMOVE)
+def test_private_numbers_of_rows_change_nothing(name, tmp_path, in_memory):
+    X = LOCAL["parquet files"](TABLE, tmp_path)
+    fitted = seeded(lambda: ESTIMATORS[name](adjacency="add_remove").fit(X))
+    same_bits(fitted, in_memory(name, adjacency="add_remove"))

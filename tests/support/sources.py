@@ -1,0 +1,117 @@
+"""One table in every form that a fit accepts, cut in odd ways."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.feather
+
+import dpem
+
+N_ROWS = 603
+CUTS = (0, 1, 1, 38, 301, 302, N_ROWS)  # one row, none, an odd number, half, one row, the rest
+
+
+def made_table(n=N_ROWS):
+    """Rows of all kinds; numbers are short enough for single precision, so that types can vary."""
+    rng = np.random.default_rng(5)
+    group = rng.integers(0, 3, n)
+    numbers = np.round(rng.normal(0, 0.4, (n, 3)) + np.array([-1.0, 0.0, 1.2])[group][:, None], 3)
+    frame = pd.DataFrame(numbers.astype(np.float32).astype(float), columns=["a", "b", "c"])
+    frame["visits"] = np.minimum(rng.poisson(1 + group), 9)
+    frame["ward"] = np.array(["north", "south", "east"])[(group + rng.integers(0, 2, n)) % 3]
+    frame["smoker"] = rng.random(n) < 0.3
+    frame.loc[frame.index % 41 == 3, "ward"] = "elsewhere"
+    frame.loc[7, "a"] = 1e9
+    frame.loc[frame.index % 31 == 5, "a"] = np.nan
+    return frame
+
+
+NUMBERS = dpem.Schema({name: {"kind": "continuous", "bounds": [-3, 3]} for name in "cab"})
+HOLES = NUMBERS.declare({"a": {"missing": True}})
+TABLE = dpem.Schema(
+    {
+        "ward": {"kind": "categorical", "categories": ["north", "south", "east"]},
+        "b": {"kind": "continuous", "bounds": [-3, 3]},
+        "visits": {"kind": "integer", "bounds": [0, 9]},
+        "smoker": {"kind": "boolean"},
+    }
+)
+
+
+def parts(frame):
+    """Return parts of the table: odd sizes, other orders of columns, other types with the same values."""
+    cut = [frame.iloc[start:stop].reset_index(drop=True) for start, stop in pairwise(CUTS)]
+    cut[2] = cut[2][list(frame.columns[::-1])]
+    cut[3] = cut[3].astype({"a": np.float32, "visits": np.int16})
+    cut[4] = cut[4].astype({"visits": float})
+    return cut
+
+
+def _parquet(frame, folder):
+    frame.to_parquet(folder / "one.parquet", row_group_size=37)
+    return folder / "one.parquet"
+
+
+def _parquet_files(frame, folder):
+    for i, part in enumerate(parts(frame)):
+        part.to_parquet(folder / f"part-{i}.parquet")
+    return str(folder / "part-*.parquet")
+
+
+def _csv_files(frame, folder):
+    for i, part in enumerate(parts(frame)):
+        part.astype({"a": float}).to_csv(folder / f"part-{i}.csv", index=False)  # all digits
+    return sorted(folder.glob("part-*.csv"))
+
+
+def _folder_of_feather(frame, folder):
+    (folder / "feather").mkdir()
+    for i, part in enumerate(parts(frame)):
+        pa.feather.write_feather(
+            pa.Table.from_pandas(part), folder / "feather" / f"{i}.feather", chunksize=29
+        )
+    return folder / "feather"
+
+
+def _arrow_stream(frame, folder):
+    table = pa.Table.from_pandas(frame)
+    with (
+        pa.OSFile(str(folder / "rows.arrows"), "wb") as file,
+        pa.ipc.new_stream(file, table.schema) as writer,
+    ):
+        writer.write_table(table, max_chunksize=50)
+    return folder / "rows.arrows"
+
+
+def _semicolons(frame, folder):
+    shown = frame.assign(note='a "quoted"; note\nin two lines')
+    shown.to_csv(folder / "rows.txt", index=False, sep=";")
+    return dpem.Files(folder / "rows.txt", format="csv", delimiter=";")
+
+
+def _no_header(frame, folder):
+    frame.to_csv(folder / "bare.csv", index=False, header=False)
+    return dpem.Files([folder / "bare.csv"], header=list(frame.columns))
+
+
+LOCAL = {
+    "pandas": lambda frame, folder: frame,
+    "polars": lambda frame, folder: pl.from_pandas(frame),
+    "pyarrow": lambda frame, folder: pa.Table.from_pandas(frame),
+    "arrow types": lambda frame, folder: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "parquet": _parquet,
+    "parquet files": _parquet_files,
+    "csv files": _csv_files,
+    "csv.gz": lambda frame, folder: frame.to_csv(folder / "r.csv.gz", index=False) or folder / "r.csv.gz",
+    "csv with semicolons": _semicolons,
+    "csv without header": _no_header,
+    "folder of feather": _folder_of_feather,
+    "arrow stream": _arrow_stream,
+    "dataset": lambda frame, folder: pa.dataset.dataset(_parquet(frame, folder)),
+    "function of frames": lambda frame, folder: lambda: iter(parts(frame)),
+    "function of record batches": lambda frame, folder: lambda: pa.Table.from_pandas(frame).to_reader(99),
+}
