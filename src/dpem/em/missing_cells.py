@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -126,6 +126,10 @@ class PatternFrames:
         self._lock = Lock()
         self._places: dict[bytes, int] = {}
         self._kept: Frames | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # To workers of a cluster: without what is kept, which patterns of rows have chosen.
+        return type(self), (self._components,)
 
     def groups(
         self, rows: NDArray[np.float64]

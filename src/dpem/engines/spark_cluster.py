@@ -1,0 +1,202 @@
+"""Rows in a Spark DataFrame, summed by its executors: the extra `spark`.
+
+Two steps of `mapInArrow`: parts of the table become grid rows, which Spark keeps in memory as far as it has
+any; then each part becomes one total. Totals are labelled by their part, so that one that is sent twice
+counts once.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark import StorageLevel, TaskContext
+from pyspark.sql import functions
+from pyspark.sql.types import BooleanType, NumericType
+
+from dpem.data.table_rows import require_number
+from dpem.data.table_types import doubled
+from dpem.engines.base import ClusterRows
+from dpem.engines.remote import Failure, grid_part, merge_parts, sum_part, total_of
+from dpem.errors import EngineError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from numpy.typing import NDArray
+
+    from dpem.data import RowGrid, RowSource, Schema
+    from dpem.data.streams import TableReader
+    from dpem.engines.base import BlockSum
+
+__all__ = ["SparkEngine", "SparkRows"]
+
+_ROWS = "width int, cells binary"  # one row for a block; or the failure that came instead
+_TOTALS = "part int, total binary"
+_COLLECTED = 32  # totals that the driver takes; more are merged by executors first
+
+
+class SparkRows(ClusterRows):
+    """A Spark DataFrame."""
+
+    def __init__(self, data: Any, schema: Schema | None, *, by_position: bool = False) -> None:
+        if not hasattr(data, "mapInArrow"):
+            raise InvalidArgumentError(
+                f"Expected a DataFrame of Spark, got {type(data).__name__} of pyspark. Convert it to one."
+            )
+        twice = [name for name in data.columns if data.columns.count(name) > 1]
+        if twice:
+            raise doubled(sorted(set(twice)))
+        is_number = {
+            field.name: isinstance(field.dataType, NumericType | BooleanType) for field in data.schema.fields
+        }
+        kinds = [pa.array([], pa.float64() if number else pa.string()) for number in is_number.values()]
+        super().__init__(pa.table(kinds, names=list(is_number)), schema, by_position=by_position)
+        columns = list(self._reader.columns or ())
+        if schema is None:
+            for name in columns:
+                require_number(name, is_number=is_number[name])
+        _require_repeatable(data)
+        # Under plain names: Spark reads dots and the like in others.
+        plain = tuple(f"c{j}" for j in range(len(columns)))
+        quoted = [functions.col("`" + name.replace("`", "``") + "`") for name in columns]
+        self._data = data.select([column.alias(name) for column, name in zip(quoted, plain, strict=True)])
+        self._reader = replace(self._reader, columns=plain)
+
+    def engine(self) -> SparkEngine:
+        """Return an engine for these rows."""
+        return SparkEngine()
+
+    def _count(self) -> int:
+        return int(_guarded(self._data.count))
+
+    def grid_rows(self, grid: RowGrid) -> Any:
+        """Return a DataFrame of grid rows, a block in each of its rows."""
+        return self._data.mapInArrow(_grid_maker(self._reader, grid), _ROWS)
+
+
+class SparkEngine:
+    """Sums by executors; totals of parts come to the driver, no rows."""
+
+    def __init__(self) -> None:
+        self._kept: Any = None
+        self._kept_of: tuple[RowSource, RowGrid] | None = None
+        self._n_parts = 0
+        self._let_go: Any = None
+
+    def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
+        """Return the exact integer sum."""
+        if not isinstance(source, SparkRows):
+            raise TypeError("Expected rows of a Spark DataFrame.")
+        if self._kept_of is None or self._kept_of[0] is not source or self._kept_of[1] is not domain:
+            self.close()
+            self._kept = source.grid_rows(domain).persist(StorageLevel.MEMORY_ONLY)
+            self._kept_of = source, domain
+            self._n_parts = _n_parts(self._kept)
+            self._let_go = weakref.finalize(self, self._kept.unpersist)
+            self._let_go.atexit = False  # the session may have ended by then
+        found = _guarded(lambda: _collect(self._kept, statistic, self._n_parts))
+        by_part = {row["part"]: row["total"] for row in found}
+        total = merge_parts([pickle.loads(total) for total in by_part.values()])  # noqa: S301  (our own)
+        return total_of(total).value(statistic.coarse_bits)
+
+    def close(self) -> None:
+        """Let go of rows that executors keep."""
+        if self._let_go is not None:
+            self._let_go()
+        self._kept = self._kept_of = self._let_go = None
+
+
+def _collect(rows: Any, statistic: BlockSum, n_parts: int) -> list[Any]:
+    totals = rows.mapInArrow(_summer(statistic), _TOTALS)
+    if n_parts > _COLLECTED:
+        groups = math.ceil(math.sqrt(n_parts))
+        # By a column, not in turn: a part that is made again goes to the same group.
+        totals = totals.repartition(groups, functions.col("part") % groups).mapInArrow(_merge, _TOTALS)
+    return list(totals.collect())
+
+
+def _n_parts(frame: Any) -> int:
+    try:
+        return int(frame.rdd.getNumPartitions())
+    except Exception:  # noqa: BLE001  (Spark Connect does not tell)
+        return _COLLECTED + 1
+
+
+def _grid_maker(reader: TableReader, grid: RowGrid) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def make(batches: Iterable[Any]) -> Iterator[Any]:
+        for batch in batches:
+            blocks = grid_part(pa.Table.from_batches([batch]), reader, grid)
+            if isinstance(blocks, Failure):
+                yield _batch([-1], [pickle.dumps(blocks)], "width", "cells")
+                return
+            if blocks:
+                yield _batch([len(b) for b in blocks], [b.tobytes() for b in blocks], "width", "cells")
+
+    return make
+
+
+def _summer(statistic: BlockSum) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    def summed(batches: Iterable[Any]) -> Iterator[Any]:
+        part = _part()
+        total = sum_part(statistic, [])
+        for batch in batches:
+            for width, cells in zip(*(batch.column(j).to_pylist() for j in range(2)), strict=True):
+                if width < 0:
+                    yield _batch([part], [cells], "part", "total")
+                    return
+                block = np.frombuffer(cells, dtype=np.float32).reshape(width, -1)
+                total = merge_parts([total, sum_part(statistic, [block])])
+        yield _batch([part], [pickle.dumps(total)], "part", "total")
+
+    return summed
+
+
+def _merge(batches: Iterable[Any]) -> Iterator[Any]:
+    """Add the totals of a group, each part once."""
+    by_part: dict[int, bytes] = {}
+    for batch in batches:
+        by_part.update(zip(*(batch.column(j).to_pylist() for j in range(2)), strict=True))
+    if by_part:
+        total = merge_parts([pickle.loads(total) for total in by_part.values()])  # noqa: S301  (our own)
+        yield _batch([min(by_part)], [pickle.dumps(total)], "part", "total")
+
+
+def _part() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def _batch(numbers: list[int], binaries: list[bytes], *names: str) -> Any:
+    return pa.RecordBatch.from_arrays(
+        [pa.array(numbers, pa.int32()), pa.array(binaries, pa.binary())], names=list(names)
+    )
+
+
+def _require_repeatable(data: Any) -> None:
+    """Raise where Spark says that a DataFrame's rows differ every time they are made."""
+    try:
+        repeatable = bool(data._jdf.queryExecution().analyzed().deterministic())
+    except Exception:  # noqa: BLE001  (Spark Connect does not tell)
+        return
+    if not repeatable:
+        raise InvalidArgumentError(
+            "Expected rows that are the same whenever Spark makes them, got a DataFrame with random columns "
+            "or the like. Write it to files first, and read those."
+        )
+
+
+def _guarded(run: Callable[[], Any]) -> Any:
+    """Run something on Spark; of its errors only the kind is told, since they may show rows."""
+    try:
+        return run()
+    except Exception as error:  # noqa: BLE001
+        raise EngineError(
+            f"Spark could not go on: {type(error).__name__}. Nothing more was released. Its logs say more; "
+            f"they may show rows."
+        ) from None

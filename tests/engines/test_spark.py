@@ -1,0 +1,150 @@
+"""Spark: the same bits from executors, with tasks that fail and are tried again."""
+
+import os
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import dpem
+from dpem import Ledger
+from dpem.data import Domain
+from dpem.em.queries import Sums
+from dpem.engines import engine_for, open_rows
+from dpem.errors import EngineError, InvalidArgumentError
+from support.clusters import require_java, spark_session
+from support.estimators import ESTIMATORS, same_bits, seeded
+from support.sources import NUMBERS, made_table
+
+FRAME = made_table()
+# PySpark warns of libraries that are newer than it.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"
+)
+
+
+@pytest.fixture(scope="module")
+def spark():
+    require_java()
+    with spark_session() as session:
+        yield session
+
+
+@pytest.fixture(scope="module")
+def table(spark):
+    """Partitions of one row, of none, of 37 and of the rest; columns in another order, other types."""
+    shuffled = FRAME[list(FRAME.columns[::-1])].astype({"visits": np.int16})
+    return joined(spark, [shuffled[:1], shuffled[1:1], shuffled[1:38], shuffled[38:]]).cache()
+
+
+def joined(spark, parts):
+    """Return a DataFrame with these partitions."""
+    like = spark.createDataFrame(pa.Table.from_pandas(parts[0], preserve_index=False))
+    rows = [[tuple(row) for row in part.astype(object).to_numpy().tolist()] for part in parts]
+    cut = spark.sparkContext.parallelize(rows, len(rows)).flatMap(lambda part: part)
+    return spark.createDataFrame(cut, like.schema)
+
+
+def kmeans(**arguments):
+    return dpem.KMeans(2, epsilon=1.0, random_state=0, **{"schema": NUMBERS} | arguments)
+
+
+def test_the_table_has_odd_partitions(table):
+    sizes = table.rdd.mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect()
+    assert sizes == [1, 0, 37, len(FRAME) - 38]
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_estimator_gives_the_same_bits(name, table):
+    fitted = seeded(lambda: ESTIMATORS[name]().fit(table))
+    same_bits(fitted, seeded(lambda: ESTIMATORS[name]().fit(FRAME)))
+
+
+def test_many_partitions_are_merged_by_executors(table, monkeypatch):
+    """Private numbers of rows, too, and without a schema."""
+    monkeypatch.setattr("dpem.engines.spark_cluster._COLLECTED", 1)
+    arguments = {"schema": None, "bounds": (-3, 3), "adjacency": "add_remove"}
+    fitted = seeded(lambda: kmeans(**arguments).fit(table.select("a", "b")))
+    same_bits(fitted, seeded(lambda: kmeans(**arguments).fit(FRAME[["a", "b"]])))
+
+
+def test_tasks_that_fail_change_nothing(spark, table, tmp_path):
+    """Each partition is tried again after its process died, first when rows and then when sums are made."""
+
+    def die_once(batches):
+        from pyspark import TaskContext
+
+        for batch in batches:
+            mark = tmp_path / str(TaskContext.get().partitionId())
+            if not mark.exists():
+                mark.touch()
+                os._exit(1)
+            yield batch
+
+    fragile = table.mapInArrow(die_once, table.schema)
+    fitted = seeded(lambda: kmeans().fit(fragile))
+    same_bits(fitted, seeded(lambda: kmeans().fit(FRAME)))
+    assert len(list(tmp_path.iterdir())) == 3  # all but the empty partition
+
+
+def test_a_task_that_always_fails_ends_the_fit(table, tmp_path):
+    """The error tells no rows; the charge stays."""
+
+    def die(batches):
+        for batch in batches:
+            raise ValueError(f"secret {batch.to_pylist()[:1]}")
+
+    budget = {"cap_epsilon": 2.0, "cap_delta": 1e-5, "adjacency": "add_remove"}
+    ledger = Ledger.create(tmp_path / "ledger", name="x", **budget)
+    with pytest.raises(EngineError, match="Spark could not go on") as raised:
+        kmeans(ledger=ledger, adjacency="add_remove").fit(table.mapInArrow(die, table.schema))
+    assert "secret" not in str(raised.value)
+    assert raised.value.__suppress_context__
+    assert any("stays charged" in note for note in raised.value.__notes__)
+    assert len(ledger.history()) == 1
+
+
+def test_grid_rows_are_kept_between_sums_and_let_go(table):
+    source = open_rows(table, NUMBERS)
+    engine, grid = engine_for(source), Domain.from_arguments(3, schema=NUMBERS)
+    first, second = (engine.sum(Sums(3, counted=False), source, grid) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    kept = engine._kept
+    assert kept.storageLevel.useMemory
+    assert "InMemoryRelation [width" in kept._jdf.queryExecution().toString()
+    engine.close()
+    assert not kept.storageLevel.useMemory
+
+
+def test_models_predict_by_executors(table):
+    model = kmeans().fit(table)
+    with pytest.raises(InvalidArgumentError, match="stay where they are"):
+        model.predict(table)
+
+    def predict(batches):
+        for batch in batches:
+            labels = model.predict(pa.Table.from_batches([batch]))
+            yield pa.RecordBatch.from_arrays([pa.array(labels, pa.int32())], names=["label"])
+
+    labels = table.dropna().mapInArrow(predict, "label int").collect()
+    expected = model.predict(FRAME.dropna())
+    assert sorted(row["label"] for row in labels) == sorted(expected)
+
+
+def test_what_cannot_be_summed_is_refused_before_anything_is_read(spark, table):
+    from pyspark.sql import functions
+
+    for frame, message in (
+        (table.withColumn("r", functions.rand()), "same whenever Spark makes them"),
+        (table.select("a", "a"), "different names"),
+        (table.select("a"), "without 'c', 'b'"),
+    ):
+        with pytest.raises(InvalidArgumentError, match=message):
+            kmeans().fit(frame)
+    with pytest.raises(InvalidArgumentError, match=r"numeric column.*'ward'"):
+        kmeans(schema=None, bounds=(-3, 3)).fit(table.select("a", "ward"))
+    with pytest.raises(InvalidArgumentError, match="DataFrame of Spark"):
+        kmeans().fit(table.rdd)
+    odd = joined(spark, [pd.DataFrame({"a.b": [1.0, 2.0], "`c`": [0.5, 0.1]})])
+    assert kmeans(schema=None, bounds=(-3, 3)).fit(odd).n_features_in_ == 2
