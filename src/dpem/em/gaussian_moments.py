@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy import special
@@ -56,6 +56,8 @@ COARSE_BITS = 12
 # psi, whose norm is at most sqrt(8) times as large: still below 2^53.
 EXACT_ROWS = 2 ** (51 - ROW_BITS)
 CHECKED_TOGETHER = 8
+# Rows of whitening matrices that one sum checks on a device: products below 2^52.
+PLACES_TOGETHER = 16
 # Length of the rows of a whitening matrix: products with rows stay below 2^47.
 WHITENING = 2.0**23
 # Rows of a triangle that are multiplied together.
@@ -243,6 +245,12 @@ class FrameMoments:
         """Sum g psi psi' over a block of grid rows: compiled where that is faster and installed."""
         kernels = compiled_kernels(self.n_columns)
         return self._sum_products(rows) if kernels is None else self._sum_compiled(rows, kernels)
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_sums.frame_moments(self, rows)
 
     def _sum_compiled(self, rows: NDArray[np.float64], kernels: ModuleType) -> NDArray[np.int64]:
         total = np.zeros(self.size, dtype=np.int64)

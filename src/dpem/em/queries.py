@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -73,6 +73,12 @@ class Sums:
         sums = rows.sum(axis=1).astype(np.int64)
         return np.append(sums, int(GRID) * rows.shape[1]) if self.counted else sums
 
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_sums.sums(self, rows)
+
 
 @dataclass(frozen=True, eq=False)
 class CountedRows:
@@ -118,6 +124,12 @@ class DistanceHistogram:
         bins = np.searchsorted(self.edges[:-1] ** 2, distance_squared, side="left")
         return np.bincount(bins, minlength=self.size)
 
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_sums.distance_histogram(self, rows)
+
 
 @dataclass(frozen=True, eq=False)
 class SecondMoments:
@@ -157,6 +169,12 @@ class SecondMoments:
         z = onto_unit_grid(rows - self.centre[:, None], self.radius, SQUARED_BITS)
         product = exact_product(z, z.T, bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
         return product[np.triu(np.ones(product.shape, dtype=bool))].astype(np.int64)
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_sums.second_moments(self, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +220,12 @@ class CellHistogram:
             part = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (len(table) / 2))
             code += table[np.minimum(np.maximum(part, 0), len(table) - 1).astype(np.int64)]
         return np.add.reduceat(np.bincount(code, minlength=1 << CELL_BITS), self.starts)
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_sums.cell_histogram(self, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,6 +365,12 @@ class RelativeSums:
         # Integers below 2^20 times the rows of a block: their float sums are exact.
         sums = [np.bincount(labels, weights=column, minlength=k) for column in relative]
         return np.concatenate([counts, np.stack(sums, axis=1).astype(np.int64).ravel()])
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_sums.relative_sums(self, rows)
 
 
 def _gaussian_only(norm: Norm) -> None:

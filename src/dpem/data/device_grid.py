@@ -1,0 +1,58 @@
+"""Rows onto the grid on a device: the same steps as `Domain.to_grid`, operation by operation, the same bits.
+
+Each step is one operation of PyTorch, so that nothing is fused; divisors are tensors, since PyTorch
+multiplies by the reciprocal of a number.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from dpem.data.domain import GRID, GRID_BITS
+
+if TYPE_CHECKING:
+    from dpem.data.domain import Domain
+
+__all__ = ["norm_squared", "on_device", "root", "to_grid"]
+
+
+def on_device(values: object, like: torch.Tensor) -> torch.Tensor:
+    """Return public numbers in float64 on the device of a tensor."""
+    return torch.as_tensor(np.asarray(values, dtype=np.float64), device=like.device)
+
+
+def to_grid(domain: Domain, columns: torch.Tensor) -> torch.Tensor:
+    """Turn a block of shape (columns, rows) into integers of norm at most 2^24 per row."""
+    d = domain.n_columns
+    u = columns
+    if domain.low is not None and domain.high is not None:
+        low, high = on_device(domain.low, columns), on_device(domain.high, columns)
+        u = torch.minimum(torch.maximum(u, low[:, None]), high[:, None])
+    u = u - on_device(domain.centre, columns)[:, None]
+    u /= on_device(domain.scale, columns)[:, None]
+    good = torch.isfinite(columns).all(dim=0)
+    norm = root(norm_squared(u))
+    good &= torch.isfinite(norm)
+    largest = on_device(1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40, columns)
+    one = on_device(1.0, columns)
+    u *= torch.minimum(one, largest / torch.maximum(norm, largest)) * GRID
+    u = torch.round(u)
+    u[:, ~good] = 0.0
+    u[:, norm_squared(u) > GRID * GRID] = 0.0
+    return u
+
+
+def root(x: torch.Tensor) -> torch.Tensor:
+    """Return square roots, correctly rounded: PyTorch's are not, on some processors."""
+    return torch.sqrt(x) if x.is_cuda else torch.from_numpy(np.sqrt(x.numpy()))
+
+
+def norm_squared(columns: torch.Tensor) -> torch.Tensor:
+    """Return every row's squared norm, summed column by column in a fixed order."""
+    total = columns[0] * columns[0]
+    for column in columns[1:]:
+        total += column * column
+    return total
