@@ -8,6 +8,7 @@ from dpem.em.estimator import load
 from dpem.em.exponential_family import ExponentialFamily
 from dpem.em.model_check import check_model
 from dpem.em.projection import cosine_basis
+from dpem.em.transcript import resumable
 from dpem.models.diagnostics import clipped_fraction, nicv, private_nicv
 from dpem.models.discrete_mixtures import BernoulliMixture, CategoricalMixture, PoissonMixture
 from dpem.models.factor_analysis import FactorAnalysis, factors_allowed
@@ -50,5 +51,6 @@ __all__ = [
     "privacy",
     "private_bounds",
     "private_nicv",
+    "resumable",
     "testing",
 ]

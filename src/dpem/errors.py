@@ -11,6 +11,7 @@
     ├── DataError                            the rows could not be read to the end
     │   └── ChangedDataError                 they changed while they were read
     ├── EngineError                          a cluster or device could not go on
+    ├── TranscriptError                      a resumable fit cannot go on from its file
     ├── LedgerError                          the ledger file cannot be used
     │   └── LedgerTamperedError              its hash chain or its totals do not hold
     └── MissingExtraError (ImportError)      an optional library is not installed
@@ -20,6 +21,7 @@
     ├── DeltaWarning                         delta is not below one over the number of rows
     ├── FewerComponentsWarning               noise leaves room for fewer components than were asked for
     ├── ModelWarning                         a plug-in model failed on released values
+    ├── ResumedFitWarning                    a fit goes on from what an earlier run released
     └── WeakSignalWarning                    public numbers say that noise will hide the structure
 
 Messages speak of public facts alone: arguments, budgets and file names, never of a row.
@@ -88,6 +90,10 @@ class EngineError(DpemError):
     """A cluster or a device could not go on. Nothing more was released."""
 
 
+class TranscriptError(DpemError):
+    """A resumable fit cannot use its file: it belongs to another fit, or is in use. Nothing was charged."""
+
+
 class LedgerError(DpemError):
     """The ledger file is missing, is not a ledger, or cannot be written."""
 
@@ -127,6 +133,10 @@ class FewerComponentsWarning(DpemWarning):
 
 class ModelWarning(DpemWarning):
     """A plug-in model could not go on from released sums; the step was left out."""
+
+
+class ResumedFitWarning(DpemWarning):
+    """A fit goes on from what an earlier run released, without paying again."""
 
 
 class WeakSignalWarning(DpemWarning):

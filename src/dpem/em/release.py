@@ -10,12 +10,13 @@ from collections import Counter
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpem.em import statistics
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
+from dpem.em.transcript import active_transcript, require_no_recording
 from dpem.errors import DpemError
 from dpem.privacy.events import LaplaceEvent
 from dpem.privacy.mechanisms import LaplaceMechanism
@@ -68,6 +69,8 @@ class ReleaseGate:
         Where the whole plan is charged, before the first row is read.
     purpose : str
         What the ledger records.
+    facts : optional
+        Public facts that tell this fit from others, for one that may be continued after a crash.
     """
 
     def __init__(
@@ -79,18 +82,26 @@ class ReleaseGate:
         *,
         ledger: Ledger | None,
         purpose: str,
+        facts: Any = None,
     ) -> None:
         self.plan = plan
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
-        if ledger is not None:
-            ledger.spend(
-                plan.event,
-                purpose=purpose,
-                adjacency=plan.adjacency,
-                unit=plan.unit,
-                insecure_noise=_recording.get() is not None,
-            )
+        self._transcript = active_transcript()
+        require_no_recording(recording=_recording.get() is not None)
+        if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
+            charge = {}
+            if ledger is not None:
+                spend = ledger.spend(
+                    plan.event,
+                    purpose=purpose,
+                    adjacency=plan.adjacency,
+                    unit=plan.unit,
+                    insecure_noise=_recording.get() is not None,
+                )
+                charge = {"ledger": ledger.name, "number": spend.number, "time": spend.time}
+            if self._transcript is not None:
+                self._transcript.paid(charge)
         self.insecure_noise = False
 
     def close(self) -> None:
@@ -117,10 +128,23 @@ class ReleaseGate:
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(f"Stage {name!r} was planned for a smaller sensitivity.")
         self._used[name] += 1
-        raw = RawStatistics(self._engine.sum(statistic, self._source, rows or self._domain))
-        released = self._add_noise(stage, statistic, raw)
+        released = self._released_before(stage, statistic)
+        if released is None:
+            raw = RawStatistics(self._engine.sum(statistic, self._source, rows or self._domain))
+            released = self._add_noise(stage, statistic, raw)
+            if self._transcript is not None:
+                self._transcript.add(released)
         self.insecure_noise |= released.insecure_noise
         return released
+
+    def _released_before(self, stage: PlannedStage, statistic: RowStatistic) -> ReleasedStatistics | None:
+        """Return what an earlier run of this fit has released and paid for at this place."""
+        found = None
+        if self._transcript is not None:
+            found = self._transcript.next_release(stage.name, statistic.size)
+        if found is None:
+            return None
+        return ReleasedStatistics(stage.name, found[0], _stddev(stage, statistic), found[1], statistics._GATE)
 
     def _add_noise(
         self, stage: PlannedStage, statistic: RowStatistic, raw: RawStatistics
@@ -134,12 +158,17 @@ class ReleaseGate:
             noisy = mechanism.release(raw._values)
         else:
             noisy = mechanism.release(raw._values, shape)
-        stddev = stage.noise_stddev * (np.ones(raw._values.size) if shape is None else shape)
+        stddev = _stddev(stage, statistic)
         values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
         recording = _recording.get()
         if recording is not None:
             values, insecure = recording.pass_through(stage, raw._values, values, shape), True
         return ReleasedStatistics(stage.name, values, stddev, insecure, statistics._GATE)
+
+
+def _stddev(stage: PlannedStage, statistic: RowStatistic) -> NDArray[np.float64]:
+    shape = statistic.noise_shape
+    return stage.noise_stddev * (np.ones(statistic.size) if shape is None else shape)
 
 
 # -- record and replay, for tests and audits -------------------------------------------------------------

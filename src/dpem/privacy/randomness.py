@@ -73,6 +73,11 @@ def public_random(random_state: Any) -> PublicRandom:
     return np.random.RandomState(_validate.integer(random_state, "random_state", 0, remedy))
 
 
+def fresh_seed() -> int:
+    """Return a seed for free choices that are to be repeated. Never for noise."""
+    return int(np.random.RandomState().randint(2**31))
+
+
 # A context variable: the seeded source reaches neither code outside the `with` block nor a new thread.
 # Whoever does not see it falls back to the secure source; whoever does (a task that copied the context)
 # releases with the mark.

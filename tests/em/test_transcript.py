@@ -1,0 +1,251 @@
+"""Fits that go on after a crash: nothing is paid twice, nothing is released twice."""
+
+import multiprocessing
+import os
+import signal
+import sqlite3
+import warnings
+
+import numpy as np
+import pytest
+
+import dpem
+from dpem import Ledger, resumable
+from dpem.data import TableRows
+from dpem.engines import LocalEngine
+from dpem.errors import (
+    InsecureNoiseWarning,
+    InvalidArgumentError,
+    ResumedFitWarning,
+    TranscriptError,
+    WeakSignalWarning,
+)
+from dpem.testing import insecure_noise, record
+from support.estimators import ESTIMATORS
+from support.sources import made_table
+
+FRAME = made_table()
+X = np.random.default_rng(0).normal(0, 0.3, (3000, 2))
+pytestmark = pytest.mark.filterwarnings("ignore::dpem.errors.FewerComponentsWarning")
+
+
+class CrashError(Exception):
+    """Stands for the end of the process."""
+
+
+def crash_at(patch, number):
+    """Let the engine fail when it is to make its sum of this number."""
+    seen, make = [], LocalEngine.sum
+
+    def sum_or_crash(self, *arguments):
+        seen.append(1)
+        if len(seen) == number:
+            raise CrashError
+        return make(self, *arguments)
+
+    patch.setattr(LocalEngine, "sum", sum_or_crash)
+    return seen
+
+
+def never_read(patch):
+    """Fail where a row is read."""
+
+    def block(self):
+        raise AssertionError("A row was read.")
+
+    patch.setattr(TableRows, "block", block)
+
+
+def kmeans(**arguments):
+    return dpem.KMeans(2, epsilon=1.0, delta=1e-6, data_norm=2.0, **arguments)
+
+
+def released(path):
+    with sqlite3.connect(path) as connection:
+        return connection.execute("SELECT stage, noisy FROM release ORDER BY number").fetchall()
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=1.5, cap_delta=1e-6)
+
+
+@pytest.mark.parametrize("number", [1, 2, 5, 9])
+def test_a_crash_costs_nothing(number, ledger, tmp_path, monkeypatch):
+    """What was released stays and is used; the rest is released once; one charge in all."""
+    file, total = tmp_path / "fit", sum(stage.repeats for stage in kmeans().fit(X).plan_.stages)
+    with monkeypatch.context() as patch, resumable(file):
+        crash_at(patch, number)
+        with pytest.raises(CrashError):
+            kmeans(ledger=ledger).fit(X)
+    before = released(file)
+    assert len(before) == number - 1
+    with monkeypatch.context() as patch, resumable(file):
+        sums = crash_at(patch, -1)
+        with pytest.warns(ResumedFitWarning, match=str(number - 1)):
+            model = kmeans(ledger=ledger).fit(X)
+    assert len(sums) == total - (number - 1)
+    assert released(file)[: number - 1] == before
+    assert len(released(file)) == total
+    assert len(ledger.history()) == 1
+    assert model.privacy_.is_private
+    assert np.abs(model.cluster_centers_).max() < 2
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_finished_fit_is_read_again(name, tmp_path, monkeypatch):
+    """For every estimator, and its free choices with it, although no seed was given; no row is read."""
+    file = tmp_path / "fit"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with resumable(file):
+            first = ESTIMATORS[name](random_state=None).fit(FRAME)
+        never_read(monkeypatch)
+        with resumable(file):
+            again = ESTIMATORS[name](random_state=None).fit(FRAME)
+    for key, array in first._arrays().items():
+        np.testing.assert_array_equal(again._arrays()[key], array, err_msg=key)
+    assert again.privacy_.to_dict() == first.privacy_.to_dict()
+
+
+def _killed(path, ledger):
+    seen, make = [], LocalEngine.sum
+
+    def sum_or_die(self, *arguments):
+        seen.append(1)
+        if len(seen) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return make(self, *arguments)
+
+    LocalEngine.sum = sum_or_die
+    with resumable(path):
+        kmeans(ledger=ledger).fit(X)
+
+
+def test_a_killed_process_leaves_a_transcript_that_goes_on(ledger, tmp_path):
+    file = tmp_path / "fit"
+    process = multiprocessing.get_context("spawn").Process(target=_killed, args=(file, str(ledger.path)))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    assert len(released(file)) == 3
+    with resumable(file), pytest.warns(ResumedFitWarning, match="3 releases"):
+        kmeans(ledger=ledger).fit(X)
+    assert len(ledger.history()) == 1
+
+
+def _holds(path, ready, done):
+    with resumable(path):
+        ready.set()
+        done.wait(60)
+
+
+def test_two_processes_cannot_use_one_transcript(tmp_path):
+    """Both would release the next stage, and pay once."""
+    context = multiprocessing.get_context("spawn")
+    ready, done = context.Event(), context.Event()
+    process = context.Process(target=_holds, args=(tmp_path / "fit", ready, done))
+    process.start()
+    try:
+        assert ready.wait(60)
+        with pytest.raises(TranscriptError, match="no other fit uses"), resumable(tmp_path / "fit"):
+            pass
+    finally:
+        done.set()
+        process.join()
+    with resumable(tmp_path / "fit"):
+        kmeans().fit(X)
+
+
+def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, monkeypatch):
+    file = tmp_path / "fit"
+    with monkeypatch.context() as patch, resumable(file):
+        crash_at(patch, 3)
+        with pytest.raises(CrashError):
+            kmeans(ledger=ledger).fit(X)
+    never_read(monkeypatch)
+    other = Ledger.create(tmp_path / "other", name="y", cap_epsilon=1.5, cap_delta=1e-6)
+    same_name = Ledger.create(tmp_path / "third", name="x", cap_epsilon=1.5, cap_delta=1e-6)
+    for arguments, message in (
+        ({"ledger": ledger, "epsilon": 0.3}, "other arguments"),
+        ({"ledger": ledger, "n_clusters": 3}, "other arguments"),
+        ({"ledger": ledger, "random_state": 3}, "other arguments"),
+        ({}, "that of 'x'"),
+        ({"ledger": other}, "that of 'x'"),
+        ({"ledger": same_name}, "that of 'x'"),
+    ):
+        with pytest.raises(TranscriptError, match=message), resumable(file):
+            kmeans().set_params(**arguments).fit(X)
+    with pytest.raises(TranscriptError, match="other arguments"), resumable(file):
+        dpem.GaussianMixture(2, epsilon=1.0, data_norm=2.0, ledger=ledger).fit(X)
+    assert [len(one.history()) for one in (ledger, other, same_name)] == [1, 0, 0]
+
+
+def test_a_fit_that_nobody_paid_for_cannot_be_put_on_a_ledger_later(ledger, tmp_path):
+    with resumable(tmp_path / "fit"):
+        kmeans().fit(X)
+    with pytest.raises(TranscriptError, match="none did"), resumable(tmp_path / "fit"):
+        kmeans(ledger=ledger).fit(X)
+    assert not ledger.history()
+
+
+def test_one_fit_to_a_file(tmp_path):
+    with resumable(tmp_path / "fit"):
+        kmeans().fit(X)
+        with pytest.raises(TranscriptError, match="one fit"):
+            kmeans().fit(X)
+
+
+def test_releases_that_do_not_match_are_refused(tmp_path):
+    """As after a change of version: the fit stops rather than take one stage for another."""
+    with resumable(tmp_path / "fit"):
+        kmeans().fit(X)
+    with sqlite3.connect(tmp_path / "fit") as connection:
+        connection.execute("UPDATE release SET stage = 'other' WHERE number = 2")
+    connection.close()
+    with (
+        pytest.raises(TranscriptError, match="differ at 'other'"),
+        pytest.warns(ResumedFitWarning),
+        resumable(tmp_path / "fit"),
+    ):
+        kmeans().fit(X)
+
+
+def test_files_that_are_no_transcripts(ledger, tmp_path):
+    (tmp_path / "text").write_text("something else entirely, and longer than a header " * 20)
+    for path, message in (
+        (tmp_path / "text", "read and written"),
+        (ledger.path, "which is none"),
+        (tmp_path / "no" / "folder", "read and written"),
+    ):
+        with pytest.raises(TranscriptError, match=message), resumable(path):
+            pass
+    assert (tmp_path / "text").read_text().startswith("something")
+
+
+def test_seeded_noise_stays_marked(tmp_path):
+    with pytest.warns(InsecureNoiseWarning), insecure_noise(1), resumable(tmp_path / "fit"):
+        kmeans().fit(X)
+    with pytest.warns(ResumedFitWarning), resumable(tmp_path / "fit"):
+        assert not kmeans().fit(X).privacy_.is_private
+
+
+def test_what_cannot_be_continued_is_refused(tmp_path):
+    with resumable(tmp_path / "a"), pytest.raises(InvalidArgumentError, match="random_state"):
+        kmeans(random_state=np.random.RandomState(0)).fit(X)
+    with resumable(tmp_path / "b"), record(), pytest.raises(InvalidArgumentError, match="got both"):
+        kmeans().fit(X)
+
+
+def test_the_file_holds_no_raw_sum_and_is_its_owners(tmp_path):
+    """Only noisy integers, with the noise of the plan: sums over no rows are the noise."""
+    file = tmp_path / "fit"
+    with resumable(file), warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakSignalWarning)
+        model = kmeans(adjacency="add_remove").fit(np.empty((0, 2)))
+    noise = model.plan_.stages[0].noise_stddev
+    stage, noisy = released(file)[0]
+    values = np.frombuffer(noisy)
+    assert stage == model.plan_.stages[0].name
+    assert 0 < np.abs(values).max() < 12 * noise
+    assert file.stat().st_mode & 0o077 == 0
