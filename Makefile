@@ -13,7 +13,7 @@ endef
 END_TOOLS := dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pyspark pytest pytest-timeout ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -122,6 +122,9 @@ build/gpu/.ready: $(READY)
 
 test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU where there is one
 	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu
+
+bench-scale: $(READY)  ## steps from memory, files, Dask and Spark, and a table beyond memory (half an hour)
+	$(BIN)/python benchmarks/scale.py $(BENCH_ARGS)
 
 bench-gpu: build/gpu/.ready  ## one EM step on a GPU beside its bare matrix products
 	build/gpu/bin/python benchmarks/gpu.py

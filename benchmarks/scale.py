@@ -1,0 +1,295 @@
+"""One EM step of the Gaussian mixture from memory, files, Dask and Spark; and a table beyond memory.
+
+    make bench-scale        (half an hour; Spark needs Java)
+
+Every way sums the same rows and must give the same integers. Each runs in a process of its own, on two
+threads or two workers. Writes benchmarks/results/scale.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+FOLDER = Path(__file__).parents[1] / "build" / "scale"
+RESULTS = Path(__file__).parent / "results" / "scale.md"
+D, K = 10, 5
+SIZES = (1_000_000, 10_000_000)
+CHUNK = 1_000_000
+WAYS = ("numpy", "parquet", "parquet, nothing kept", "csv", "dask", "spark")
+ALLOWED = 512 << 20  # bytes of data of the process that fits a table beyond its memory
+REPEATS = 5
+
+
+def chunks(n):
+    """Yield rows of five blobs in the unit ball, a million at a time, the same ones every time."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(0, 0.5 / np.sqrt(D), (K, D))
+    for start in range(0, n, CHUNK):
+        size = min(CHUNK, n - start)
+        yield centres[rng.integers(0, K, size)] + rng.normal(0, 0.15 / np.sqrt(D), (size, D))
+
+
+def made_file(n, kind="parquet"):
+    """Write the rows to a file, once."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    file = FOLDER / f"{n}.{kind}"
+    if not file.exists():
+        names = [f"x{j}" for j in range(D)]
+        schema = pa.schema([(name, pa.float64()) for name in names])
+        writer = pq.ParquetWriter if kind == "parquet" else pa.csv.CSVWriter
+        unfinished = file.with_suffix(".part")
+        with writer(unfinished, schema) as out:
+            for rows in chunks(n):
+                out.write_table(pa.table([rows[:, j] for j in range(D)], names=names))
+        unfinished.rename(file)
+    return file
+
+
+def one_step():
+    """Return the statistic of an EM step with K components and the two of the background."""
+    from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
+
+    rng = np.random.default_rng(1)
+    means = np.concatenate([rng.normal(0, 0.5 / np.sqrt(D), (K, D)), np.zeros((2, D))])
+    sizes = np.r_[np.full(K, 0.15), 0.5, 1.0] / np.sqrt(D)
+    weights = np.r_[np.full(K, 0.98 / K), 0.01, 0.01]
+    factors = np.eye(D) * sizes[:, None, None]
+    components = GaussianComponents.from_parameters(weights, means, factors)
+    return FrameMoments(components, K, "full", np.sqrt(D + np.sqrt(2 * D)), 0.35 * np.sqrt(D))
+
+
+def step_seconds(X, n_jobs=2):
+    """Return seconds of the first sum, which makes grid rows, and of later ones, and a mark of the sums."""
+    from dpem.data import Domain
+    from dpem.engines import engine_for, open_rows
+
+    source, statistic = open_rows(X), one_step()
+    engine, domain = engine_for(source, n_jobs), Domain.from_arguments(D, data_norm=1.0)
+    start = time.perf_counter()
+    total = engine.sum(statistic, source, domain)
+    first = time.perf_counter() - start
+    later = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        engine.sum(statistic, source, domain)
+        later.append(time.perf_counter() - start)
+    return {"first": first, "later": float(np.median(later)), "sum": int(np.bitwise_xor.reduce(total))}
+
+
+def measured(way, n):
+    """Measure one way in this process."""
+    warnings.simplefilter("ignore")
+    if way == "numpy":
+        found = step_seconds(np.concatenate(list(chunks(n))))
+    elif way == "parquet":
+        found = step_seconds(made_file(n))
+    elif way == "parquet, nothing kept":
+        from dpem.engines import local
+
+        local.bytes_to_keep = lambda: 0
+        found = step_seconds(made_file(n))
+    elif way == "csv":
+        import dpem
+
+        found = step_seconds(dpem.Files(made_file(n, "csv"), columns=[f"x{j}" for j in range(D)]))
+    elif way == "dask":
+        found = _on_dask(n)
+    else:
+        found = _on_spark(n)
+    found["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return found
+
+
+def _on_dask(n):
+    import dask.dataframe as dd
+    from dask.distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        found = step_seconds(dd.read_parquet(made_file(n), split_row_groups=1))
+        peaks = client.run(lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20)
+        return found | {"workers": max(peaks.values())}
+
+
+def _on_spark(n):
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2,4]")
+        .config("spark.driver.memory", "6g")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.sql.files.maxPartitionBytes", str(64 << 20))
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        return step_seconds(session.read.parquet(str(made_file(n))))
+    finally:
+        session.stop()
+
+
+def beyond_memory():
+    """Fit k-means to a file ten times as large as all memory that this process may take for data."""
+    resource.setrlimit(resource.RLIMIT_DATA, (ALLOWED, ALLOWED))
+    import dpem
+
+    warnings.simplefilter("ignore")
+    n = 10 * ALLOWED // (8 * D)
+    file = FOLDER / f"{n}.parquet"
+    start = time.perf_counter()
+    model = dpem.KMeans(K, epsilon=1.0, delta=1e-9, data_norm=1.0, random_state=0).fit(file)
+    seconds = time.perf_counter() - start
+    passes = sum(stage.repeats for stage in model.plan_.stages)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"n": n, "seconds": seconds, "passes": passes, "peak": peak, "size": file.stat().st_size / 2**30}
+
+
+def whole_fit(way, n):
+    """Fit a mixture from memory or from a file."""
+    import dpem
+
+    warnings.simplefilter("ignore")
+    X = np.concatenate(list(chunks(n))) if way == "numpy" else made_file(n)
+    model = dpem.GaussianMixture(K, epsilon=1.0, delta=1e-8, data_norm=1.0, random_state=0, n_jobs=2)
+    start = time.perf_counter()
+    model.fit(X)
+    return {"seconds": time.perf_counter() - start, "steps": model.n_iter_}
+
+
+def in_process(*arguments):
+    """Run one measurement in a process of its own."""
+    command = [sys.executable, __file__, "--one", *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        raise SystemExit(f"{arguments}: {run.stderr[-2000:]}")
+    found = json.loads(run.stdout.splitlines()[-1])
+    print(arguments, found, flush=True)
+    return found
+
+
+def one(arguments):
+    """Do what a process was started for."""
+    kind, *rest = arguments
+    if kind == "step":
+        return measured(rest[0], int(rest[1]))
+    if kind == "fit":
+        return whole_fit(rest[0], int(rest[1]))
+    return beyond_memory()
+
+
+def main():
+    """Measure every way and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--one", nargs="+")
+    parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
+    parser.add_argument("--without-beyond", action="store_true", help="leave out the table beyond memory")
+    parser.add_argument("--output", type=Path, default=RESULTS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(one(arguments.one)))
+        return
+    for n in arguments.sizes:
+        made_file(n)
+        made_file(n, "csv")
+    steps = {(way, n): in_process("step", way, n) for n in arguments.sizes for way in WAYS}
+    for n in arguments.sizes:
+        if len({steps[way, n]["sum"] for way in WAYS}) != 1:
+            raise SystemExit(f"The ways do not give the same integers at {n} rows.")
+    n = max(arguments.sizes)
+    fits = {way: in_process("fit", way, n) for way in ("numpy", "parquet")}
+    text = _steps_table(steps, arguments.sizes) + _fits_text(fits, n)
+    if not arguments.without_beyond:
+        made_file(10 * ALLOWED // (8 * D))
+        text += _beyond_text(in_process("beyond"))
+    arguments.output.write_text(_head() + text)
+    print(arguments.output.read_text())
+
+
+def _head():
+    import dask
+    import pyarrow as pa
+    import pyspark
+
+    versions = f"numpy {np.__version__}, pyarrow {pa.__version__}, Dask {dask.__version__}"
+    return (
+        "# Tables of any size\n\n"
+        f"`make bench-scale`: Python {platform.python_version()}, {versions}, Spark {pyspark.__version__}, "
+        f"{os.cpu_count()} cores. Rows of {D} columns in float64, {K} components and the two of the "
+        "background, full covariances. A step is all sums of one EM step; the first one also reads the rows "
+        "and makes them integers, which are kept (up to half a gigabyte here, on workers as memory allows). "
+        "All ways give the same integers.\n\n"
+    )
+
+
+def _steps_table(steps, sizes):
+    lines = [
+        (
+            "| rows from | rows | first step (s) | later step (s) | million rows/s | of numpy's time | "
+            "peak memory (GB) |"
+        ),
+        "|---|---|---|---|---|---|---|",
+    ]
+    for n in sizes:
+        for way in WAYS:
+            found = steps[way, n]
+            ratio = found["later"] / steps["numpy", n]["later"]
+            peak = f"{found['peak']:.2f}"
+            if "workers" in found:
+                peak += f", each worker {found['workers']:.2f}"
+            elif way == "spark":
+                peak = "that of the Java process"
+            lines.append(
+                f"| {way} | {n:,} | {found['first']:.2f} | {found['later']:.3f} | "
+                f"{n / found['later'] / 1e6:.2f} | {ratio:.2f} | {peak} |"
+            )
+    few, many = min(sizes), max(sizes)
+    growth = ", ".join(
+        f"{way} {steps[way, many]['later'] / steps[way, few]['later'] / (many / few):.2f}" for way in WAYS
+    )
+    lines += [
+        "",
+        f"Time of a later step at {many:,} rows over that at {few:,}, over the ratio of rows: {growth}.",
+        "",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _fits_text(fits, n):
+    numpy, parquet = fits["numpy"], fits["parquet"]
+    return (
+        f"A whole fit of {n:,} rows ({numpy['steps']} EM steps): {numpy['seconds']:.1f} s from memory, "
+        f"{parquet['seconds']:.1f} s from Parquet, {parquet['seconds'] / numpy['seconds']:.2f} times as "
+        f"long.\n\n"
+    )
+
+
+def _beyond_text(found):
+    return (
+        f"Beyond memory: k-means on a Parquet file of {found['size']:.1f} GiB, {found['n']:,} rows, in a "
+        f"process that may take {ALLOWED >> 20} MiB for data (RLIMIT_DATA): {found['seconds']:.0f} s for "
+        f"{found['passes']} passes, {found['passes'] * found['n'] / found['seconds'] / 1e6:.1f} million rows "
+        f"a second, peak memory {found['peak']:.2f} GB.\n"
+    )
+
+
+if __name__ == "__main__":
+    main()
