@@ -1,6 +1,8 @@
 """Files: options, what makes a row, memory, and files that are not what they were."""
 
 import os
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -77,9 +79,11 @@ def test_lines_that_are_no_rows_are_rows_of_missing_cells(tmp_path):
     """No line is dropped, for their number is public; nor does one raise."""
     text = b'age,note\n1,a\n2\n3,b,c\n\n\xff\xfe,d\n5,"x\ny"\n6,"%s"\n' % (b"z" * (5 << 20))
     source = open_rows(csv(tmp_path, text), AGES)
-    found = source.in_memory().block()[0]
+    found = np.concatenate([piece.block()[0] for piece in source.pieces()])
     assert source.n_rows == found.size == 7
     assert sorted(found[~np.isnan(found)]) == [1, 5, 6]
+    with pytest.raises(DataError, match="cannot"):  # predictions would be of other lines
+        source.in_memory()
     one = Schema({"age": AGES.to_dict()["age"]})
     np.testing.assert_array_equal(cells(csv(tmp_path, "age\n1\n\n3\n"), one), [[1, np.nan, 3]])
     assert open_rows(csv(tmp_path, "age\n"), AGES).n_rows == 0
@@ -272,6 +276,54 @@ def test_memory_does_not_grow_with_the_file(kind, tmp_path, monkeypatch):
     (small, held), (large, still_held) = peak(150_000), peak(600_000)
     assert large < 1.2 * small + 1e6
     assert still_held <= held + 1e6
+
+
+_BEYOND = """
+import sys
+import pyarrow.parquet as pq
+import dpem
+from dpem.data import Domain
+from dpem.em.queries import Sums
+from dpem.engines import LocalEngine, open_rows
+
+def peak():
+    lines = open("/proc/self/status").read().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+
+def total(path):
+    engine, source = LocalEngine(2), open_rows(path)
+    grid = Domain.from_arguments(source.n_columns, bounds=(-3, 3))
+    return [engine.sum(Sums(source.n_columns, counted=True), source, grid).tolist() for _ in range(2)]
+
+LocalEngine.sum.__globals__["bytes_to_keep"] = lambda: 8 << 20
+total(sys.argv[1])  # libraries and threads are there
+before = peak()
+one, two = total(sys.argv[2])
+assert one == two
+streamed = peak() - before
+table = pq.read_table(sys.argv[2])
+print(one[-1] >> 24, streamed, peak() - before)
+"""
+
+
+def test_a_file_ten_times_as_large_as_the_memory_for_it(tmp_path):
+    """Passes over a file need a tenth of its size at most, where reading it whole needs all of it."""
+    allowed, d = 64 << 20, 10
+    n = 10 * allowed // (8 * d)
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(f"x{j}", pa.float64()) for j in range(d)])
+    with pq.ParquetWriter(tmp_path / "large.parquet", schema) as out:
+        for _ in range(8):
+            out.write_table(pa.table({f"x{j}": rng.random(n // 8) for j in range(d)}))
+    pq.write_table(pa.table({f"x{j}": rng.random(200_000) for j in range(d)}), tmp_path / "small.parquet")
+    assert (tmp_path / "large.parquet").stat().st_size > 10 * allowed
+    files = [str(tmp_path / name) for name in ("small.parquet", "large.parquet")]
+    command = [sys.executable, "-c", _BEYOND, *files]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert not run.returncode, run.stderr[-2000:]
+    counted, streamed, whole = map(int, run.stdout.split())
+    assert counted == n
+    assert streamed < allowed < 9 * allowed < whole
 
 
 def _sums():

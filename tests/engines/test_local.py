@@ -77,8 +77,8 @@ def test_a_failed_pass_leaves_nothing_behind(n_jobs):
 
 
 def test_what_is_kept_leaves_room(monkeypatch):
-    """A quarter of what is free, whatever sets the limit, and half a gigabyte at most."""
-    assert 0 <= memory.bytes_to_keep() <= 1 << 29
+    """A quarter of what is free, whatever sets the limit, and two gigabytes at most."""
+    assert 0 <= memory.bytes_to_keep() <= 1 << 31
     monkeypatch.setattr(memory, "_free", lambda: [1 << 40, 100 << 20])
     assert memory.bytes_to_keep() == 25 << 20
     monkeypatch.setattr(memory, "_free", lambda: [1 << 40, -5])

@@ -1,6 +1,7 @@
 """Spark: the same bits from executors, with tasks that fail and are tried again."""
 
 import os
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -130,6 +131,18 @@ def test_models_predict_by_executors(table):
     labels = table.dropna().mapInArrow(predict, "label int").collect()
     expected = model.predict(FRAME.dropna())
     assert sorted(row["label"] for row in labels) == sorted(expected)
+
+
+def test_the_example_of_the_docs_runs(spark, tmp_path):
+    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    example = text.partition("<!-- example: spark -->")[2].split("```")[1].removeprefix("python\n")
+    schema = dpem.Schema({"cost": {"kind": "continuous", "bounds": [0, 10_000]}})
+    pd.DataFrame({"cost": np.random.default_rng(0).gamma(2.0, 300.0, 500)}).to_parquet(
+        tmp_path / "claims-0.parquet"
+    )
+    names = {"spark": spark, "folder": tmp_path, "schema": schema, "dpem": dpem}
+    exec(example, names)
+    assert names["model"].cluster_centers_.shape == (3, 1)
 
 
 def test_what_cannot_be_summed_is_refused_before_anything_is_read(spark, table):

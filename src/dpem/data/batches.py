@@ -65,7 +65,8 @@ class BatchRows(StreamedRows):
         self._passed = n_rows
 
     def _count(self) -> int:
-        return sum(_length(batch) for batch in self._open())
+        self._passed = sum(_length(batch) for batch in self._open())
+        return self._passed
 
     def _open(self) -> Iterator[Any]:
         found = self._batches()

@@ -110,7 +110,7 @@ class Column:
             return float(np.rint(middle)) if self.kind == "integer" else middle
         return float(self._codes[category_key(self.outside)])
 
-    def parse(self, cells: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def parse(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
         """Return numbers or codes, NaN for what is missing, and which cells were sent elsewhere.
 
         No cell raises, and no cell changes what another one becomes.

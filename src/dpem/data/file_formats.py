@@ -54,8 +54,9 @@ class FileFormat(ABC):
 
     is_text: ClassVar[bool] = False
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, *, strict: bool = False) -> None:
         self.files = files
+        self.strict = strict  # whether a line that is no row raises
 
     @cached_property
     def errors(self) -> tuple[type[BaseException], ...]:
@@ -174,7 +175,7 @@ class Csv(FileFormat):
 
         def keep_count(_: Any) -> str:  # of what it is told, which holds the line, nothing is looked at
             bad.append(1)
-            return "skip"
+            return "error" if self.strict else "skip"
 
         names = self.files.header
         tabs = self.files.delimiter == "," and ".tsv" in file.name.lower()
@@ -219,7 +220,7 @@ class Csv(FileFormat):
             for start in range(0, len(table), n_rows):
                 cells = table.slice(start, n_rows)
                 if self.files.columns is not None:
-                    numbers = [numbers_of(column.to_numpy()) for column in cells.columns]
+                    numbers = [numbers_of(column.combine_chunks()) for column in cells.columns]
                     cells = pa.table(numbers, names=list(columns))
                 yield cells
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import glob
 import os
 from dataclasses import dataclass
@@ -158,6 +159,12 @@ class FileRows(StreamedRows):
             self._check_unchanged(part.file)
             raise _damaged(part.file) from None  # what the library says may show cells
         self._check_unchanged(part.file)
+
+    def in_memory(self) -> TableRows:
+        """Return all rows in order, for what may raise on them: here a line that is no row does."""
+        other = copy.copy(self)
+        other._format = type(self._format)(self._format.files, strict=True)
+        return super(FileRows, other).in_memory()
 
     def _count(self) -> int:
         return sum(self._read(file, self._format.count) for file in self._files)

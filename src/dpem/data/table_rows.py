@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from dpem.data.cells import is_null, nothing_raised
+from dpem.data.cells import as_bytes, is_arrow, is_null, nothing_raised
 from dpem.data.sources import RowSource
 from dpem.data.table_types import doubled_names, listed
 from dpem.errors import InvalidArgumentError
@@ -92,7 +92,7 @@ class TableRows(RowSource):
     def joined(cls, tables: Sequence[TableRows]) -> TableRows:
         """Return the rows of all tables, which have the same columns."""
         whole = copy.copy(tables[0])
-        whole._columns = [np.concatenate(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
+        whole._columns = [_joined(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
         whole._n_rows = sum(table.n_rows for table in tables)
         return whole
 
@@ -142,14 +142,15 @@ class TableRows(RowSource):
     def block(self) -> NDArray[np.float64]:
         """Return all rows, (columns, rows)."""
         block = np.empty((self.n_columns, self.n_rows))
-        changed = np.zeros(block.shape, dtype=bool)
+        changed = np.zeros(self.n_rows, dtype=bool)
         with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
             for j, column in enumerate(self._columns):
                 if self.schema is None:
                     block[j] = column
                 else:
-                    block[j], changed[j] = self.schema.columns[j].parse(column)
-        return np.asarray(changed.any(axis=0), dtype=np.float64)[None] if self._of_changes else block
+                    block[j], moved = self.schema.columns[j].parse(column)
+                    changed |= moved
+        return changed.astype(np.float64)[None] if self._of_changes else block
 
     def null(self) -> NDArray[np.bool_]:
         """Say which cells are null, whatever the schema makes of them, (columns, rows)."""
@@ -208,15 +209,32 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
     return array
 
 
-def _as_cells(series: nw.Series[Any]) -> NDArray[Any]:
-    """Return the column's cells, of whatever type; each by itself where its library fails on some of them."""
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the cells of all parts, as text of Arrow where all are."""
+    parts = [part for part in parts if len(part)] or list(parts[:1])
+    if all(is_arrow(part) for part in parts):
+        import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+
+        return pa.concat_arrays([as_bytes(part).cast(pa.large_binary()) for part in parts])
+    return np.concatenate([part.to_numpy(zero_copy_only=False) if is_arrow(part) else part for part in parts])
+
+
+def _as_cells(series: nw.Series[Any]) -> Any:
+    """Return the column's cells, of whatever type; each by itself where its library fails on some of them.
+
+    Text of Arrow stays as it is; all else becomes an array of NumPy.
+    """
     array: NDArray[Any] = np.empty((0, 0))  # unless something better is found
     with nothing_raised():
-        native = series.to_native()
-        if nw.get_native_namespace(series).__name__ == "pyarrow" and series.dtype == nw.Categorical:
-            native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
-            array = np.asarray(native.to_numpy())
-        else:
+        if nw.get_native_namespace(series).__name__ == "pyarrow":
+            native = series.to_native()
+            if series.dtype == nw.Categorical:
+                native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
+                array = np.asarray(native.to_numpy())
+            whole = _arrow_text(native)
+            if whole is not None:
+                return whole
+        if array.ndim != 1:
             array = np.asarray(series.to_numpy())
     if array.ndim == 1:
         return array
@@ -226,6 +244,17 @@ def _as_cells(series: nw.Series[Any]) -> NDArray[Any]:
             cell = series.item(i)
             cells[i] = cell if np.ndim(cell) == 0 else None
     return cells
+
+
+def _arrow_text(native: Any) -> Any:
+    """Return a column of text as one array of Arrow, None for another column."""
+    import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
+
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if not any(test(native.type) for test in is_text):
+        return None
+    whole = native.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else None
 
 
 def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:

@@ -36,7 +36,7 @@ def open_rows(data: Any, schema: Schema | None = None, *, by_position: bool = Fa
         data = Files(data)
     if isinstance(data, Files):
         return FileRows(data, schema, by_position=by_position)
-    if home == "dask":
+    if home in {"dask", "dask_expr"}:
         from dpem.engines.dask_cluster import DaskRows  # noqa: PLC0415  (an extra)
 
         return DaskRows(data, schema, by_position=by_position)

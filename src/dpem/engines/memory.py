@@ -6,12 +6,12 @@ from pathlib import Path
 
 __all__ = ["bytes_to_keep"]
 
-_MOST = 1 << 29
+_MOST = 1 << 31
 _SHARE = 4  # a quarter of what is free
 
 
 def bytes_to_keep() -> int:
-    """Return at most half a gigabyte, and at most a quarter of what this process can still take."""
+    """Return at most two gigabytes, and at most a quarter of what this process can still take."""
     return max(0, min(_MOST, *(free // _SHARE for free in _free())))
 
 

@@ -32,7 +32,7 @@ def nicv(X: Any, centers: NDArray[np.float64]) -> float:
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n, d)
+    X : array, DataFrame, path or function
         Rows.
     centers : ndarray of shape (k, d)
         Centres.
@@ -71,7 +71,7 @@ def private_nicv(
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n, d)
+    X : array, DataFrame, path, function, Dask or Spark table, or tensor
         Rows.
     centers : ndarray of shape (k, d)
         Public or released centres.
@@ -138,7 +138,7 @@ def clipped_fraction(
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n, d)
+    X : array, DataFrame, path, function, Dask or Spark table, or tensor
         Rows.
     epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, ledger, n_jobs
         As in :class:`dpem.KMeans`.

@@ -84,7 +84,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     random_state : int or RandomState, optional
         Seeds the free post-processing and `sample`. It never touches the noise.
     n_jobs : int, optional
-        Threads; all cores unless given. The result does not depend on it.
+        Threads: all cores unless given; -2 is all but one. The result does not depend on it.
     verbose : int, default 0
         Whether to tell which step runs.
 
@@ -187,8 +187,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n, d)
-            Numeric rows: NumPy, pandas, polars or pyarrow.
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
+            Numeric rows, wherever they are (docs/scale.md).
         y : ignored
             For scikit-learn's pipelines.
 

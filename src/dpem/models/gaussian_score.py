@@ -175,7 +175,7 @@ class PrivateScoreMixin:
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n, d)
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
             Rows.
         epsilon, delta : float
             The budget of this number.

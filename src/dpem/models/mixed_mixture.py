@@ -77,7 +77,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
     random_state : int or RandomState, optional
         Seeds post-processing and `sample`. It never touches the noise.
     n_jobs : int, optional
-        Threads: one per core unless given.
+        Threads: all cores unless given; -2 is all but one.
     verbose : int, default 0
         Whether to tell which step runs.
 
@@ -170,8 +170,8 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
 
         Parameters
         ----------
-        X : DataFrame or array-like of shape (n, m)
-            Rows, with the columns of the schema.
+        X : DataFrame, array, path, function, Dask or Spark table, or tensor
+            Rows with the columns of the schema, wherever they are (docs/scale.md).
         y : ignored
             For scikit-learn's pipelines.
 

@@ -75,8 +75,8 @@ def private_bounds(
 
     Parameters
     ----------
-    X : array-like or DataFrame of shape (n, d)
-        Rows.
+    X : array, DataFrame, path, function, Dask or Spark table
+        Rows, wherever they are (docs/scale.md); files, functions and clusters need a schema.
     schema : Schema, optional
         A draft; from the names and types of X unless given (:meth:`Schema.from_types`).
     epsilon, delta : float

@@ -59,8 +59,8 @@ class ModelEstimator(PrivateEstimator):
 
         Parameters
         ----------
-        X : array-like or DataFrame of shape (n, d)
-            Rows.
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
+            Rows, wherever they are (docs/scale.md).
         y : ignored
             For scikit-learn's pipelines.
 
