@@ -8,6 +8,8 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -102,14 +104,88 @@ def test_tabs_and_headers(tmp_path):
     [
         ({"format": "excel"}, "format"),
         ({"delimiter": ";;"}, "one character"),
-        ({"columns": "age"}, "different names"),
+        ({"columns": "age"}, "a list of names"),
         ({"columns": ["a", "a"]}, "different names"),
-        ({"header": [1, 2]}, "different names"),
+        ({"header": [1, 2]}, "a list of names"),
+        ({"header": []}, "a list of names"),
     ],
 )
 def test_wrong_options(arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
         dpem.Files("x.csv", **arguments)
+
+
+@pytest.mark.parametrize("paths", [3, b"x", [None], [], iter(())])
+def test_what_is_no_path(paths):
+    with pytest.raises(InvalidArgumentError, match="a list of paths"):
+        dpem.Files(paths)
+
+
+def test_no_file_is_read_twice(tmp_path):
+    """A row that counts twice would move sums twice as far as the noise allows for."""
+    (tmp_path / "one").mkdir()
+    file = csv(tmp_path / "one", "age\n1\n")
+    (tmp_path / "one" / "_temporary" / "0").mkdir(parents=True)
+    csv(tmp_path / "one" / "_temporary" / "0", "age\n9\n")
+    assert list(cells(tmp_path / "one", AGES)[0]) == [1]
+    assert list(cells(str(tmp_path / "o*"), AGES)[0]) == [1]  # a pattern that a folder matches
+    (tmp_path / "one" / "latest.csv").symlink_to(file)
+    for given in ([file, file], [str(tmp_path / "one" / "r*.csv"), file], tmp_path / "one"):
+        with pytest.raises(InvalidArgumentError, match="every file once"):
+            open_rows(given, AGES)
+    (tmp_path / "one" / "latest.csv").unlink()
+    pd.DataFrame({"age": [1]}).to_csv(tmp_path / "one" / "rows.csv.gz", index=False)
+    with pytest.raises(InvalidArgumentError, match="every file once"):
+        open_rows(tmp_path / "one", AGES)
+
+
+def test_files_without_rows_are_as_good_as_others(tmp_path):
+    """Whether there is a row must not show: a line of names, or none where names are given, is enough."""
+    for text, options in (("age", {}), ("age\n", {}), ("", {"header": ["age"]})):
+        file = csv(tmp_path, text)
+        model = dpem.KMeans(2, epsilon=1.0, schema=AGES.filled(), adjacency="add_remove")
+        assert model.fit(dpem.Files(file, **options)).n_features_in_ == 1
+    with pytest.raises(InvalidArgumentError, match="first line with the names"):
+        open_rows(csv(tmp_path, ""), AGES)
+    with pytest.raises(InvalidArgumentError, match="without 'age'"):  # in another encoding
+        open_rows(csv(tmp_path, "\xe4ge,x\n1,2\n".encode("latin-1")), AGES)
+
+
+def test_types_count_whether_there_are_rows_or_not(tmp_path):
+    """Dates, text and nulls are refused by name, before the charge, from a file, a dataset or a frame."""
+    for kind in (pa.string(), pa.date32(), pa.timestamp("s"), pa.list_(pa.float64()), pa.null()):
+        for n in (0, 2):
+            table = pa.table({"a": pa.nulls(n, pa.float64()), "b": pa.nulls(n, kind)})
+            pq.write_table(table, tmp_path / "t.parquet")
+            for data in (
+                table,
+                tmp_path / "t.parquet",
+                pa.dataset.dataset(tmp_path / "t.parquet"),
+                lambda t=table: [t],
+            ):
+                with pytest.raises(InvalidArgumentError, match=r"numeric column.*'b'"):
+                    open_rows(data)
+    with pytest.raises(InvalidArgumentError, match=r"numeric column.*'b'"):
+        open_rows(pd.DataFrame({"b": pd.to_datetime([])}))
+    assert open_rows(pd.DataFrame([], columns=["a"])).n_rows == 0
+
+
+def test_a_dataset_of_csv_is_refused():
+    """Arrow would tell types by looking at cells."""
+    with pytest.raises(InvalidArgumentError, match="one of CSV"):
+        open_rows(pa.dataset.FileSystemDataset.from_paths(
+            [], schema=pa.schema([("a", pa.int64())]), format=pa.dataset.CsvFileFormat(),
+            filesystem=pa.fs.LocalFileSystem(),
+        ))  # fmt: skip
+
+
+def test_a_file_that_shrinks_is_told(tmp_path):
+    file = LOCAL["arrow stream"](FRAME, tmp_path)
+    pieces = open_rows(file, TABLE).pieces()
+    next(pieces)
+    os.truncate(file, 2000)
+    with pytest.raises(ChangedDataError, match="changed"):
+        list(pieces)
 
 
 def test_wrong_files(tmp_path):
@@ -160,8 +236,11 @@ def test_functions_must_open_their_table_anew():
     source = open_rows(lambda: batches)
     with pytest.raises(InvalidArgumentError, match="same one twice"):
         list(source.pieces())
-    with pytest.raises(InvalidArgumentError, match="returns int"):
-        open_rows(lambda: 3)
+    for returned in (3, None, FRAME, np.zeros((2, 2))):
+        with pytest.raises(InvalidArgumentError, match="returns"):
+            open_rows(lambda r=returned: r)
+    with pytest.raises(InvalidArgumentError, match="arrays or tables, got NoneType"):
+        open_rows(lambda: [None])
     lengths = iter([2, 2, 2, 1])
     source = open_rows(lambda: [np.zeros((next(lengths), 2))])
     assert source.n_rows == 2
@@ -180,6 +259,28 @@ def test_batches_without_rows_or_with_other_columns():
         list(source.pieces())
     frames = [pd.DataFrame({"a": [1], "b": [2]}), pd.DataFrame({"b": [3], "a": [4]})]
     np.testing.assert_array_equal(cells(lambda: frames), [[1, 4], [2, 3]])
+
+
+def test_a_function_may_fill_the_same_array_again():
+    """Threads read copies: the next batch does not change what they see."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(-3, 3, (40_000, 3))
+
+    def batches():
+        buffer = np.empty((1000, 3))
+        for start in range(0, len(rows), 1000):
+            buffer[:] = rows[start : start + 1000]
+            yield buffer
+
+    query, grid = _sums()
+    expected = LocalEngine(1).sum(query, open_rows(rows), grid)
+    np.testing.assert_array_equal(LocalEngine(4).sum(query, open_rows(batches), grid), expected)
+
+
+@pytest.mark.parametrize("wrong", [[FRAME, FRAME], [dpem.Files("x")], (np.zeros((2, 2)), np.zeros(2))])
+def test_a_list_of_tables_is_no_list_of_rows(wrong):
+    with pytest.raises(InvalidArgumentError, match="list of tables"):
+        open_rows(wrong, TABLE)
 
 
 def test_lazy_tables_are_refused_with_a_remedy():
@@ -280,6 +381,8 @@ def test_memory_does_not_grow_with_the_file(kind, tmp_path, monkeypatch):
 
 _BEYOND = """
 import sys
+import pyarrow.csv
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import dpem
 from dpem.data import Domain

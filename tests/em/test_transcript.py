@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sqlite3
+import sys
 import warnings
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpem.data import TableRows
 from dpem.engines import LocalEngine
 from dpem.errors import (
     InsecureNoiseWarning,
+    InsufficientBudgetError,
     InvalidArgumentError,
     ResumedFitWarning,
     TranscriptError,
@@ -157,6 +159,71 @@ def test_two_processes_cannot_use_one_transcript(tmp_path):
         kmeans().fit(X)
 
 
+def test_the_lock_holds_whatever_else_opens_the_file(tmp_path):
+    """SQLite's lock alone would be lost when anything in the process closes the file."""
+    file = tmp_path / "fit"
+    attempt = multiprocessing.get_context("spawn").Process(target=_holds_at_once, args=(file,))
+    with resumable(file):
+        file.read_bytes()
+        with pytest.raises(TranscriptError, match="no other fit uses"), resumable(file):
+            pass
+        attempt.start()
+        attempt.join()
+    assert attempt.exitcode == 3
+
+
+def _holds_at_once(path):
+    try:
+        with resumable(path):
+            pass
+    except TranscriptError:
+        sys.exit(3)
+
+
+def test_a_forked_process_cannot_go_on(tmp_path):
+    """Parent and child would both release the rest of the plan."""
+    with resumable(tmp_path / "fit"):
+        child = os.fork()
+        if child == 0:
+            try:
+                kmeans().fit(X)
+            except TranscriptError:
+                os._exit(3)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+
+
+def test_other_questions_and_rows_are_other_fits(tmp_path):
+    """One release is asked again with other centres, bounds, columns, or another number of rows."""
+    centres, arguments = np.zeros((1, 2)), {"epsilon": 1.0, "delta": 1e-6}
+    frame = FRAME[["a", "b"]]
+
+    asked = [
+        (lambda: dpem.private_nicv(X, centres, data_norm=2.0, **arguments),
+         lambda: dpem.private_nicv(X, centres + 0.1, data_norm=2.0, **arguments)),
+        (lambda: dpem.clipped_fraction(X, data_norm=0.1, **arguments),
+         lambda: dpem.clipped_fraction(X, data_norm=2.0, **arguments)),
+        (lambda: dpem.private_bounds(frame[["a"]], **arguments),
+         lambda: dpem.private_bounds(frame[["b"]], **arguments)),
+        (lambda: kmeans().fit(X), lambda: kmeans().fit(X[:-10])),
+        (lambda: kmeans(adjacency="add_remove").fit(X), lambda: kmeans(adjacency="replace_one").fit(X)),
+    ]  # fmt: skip
+    for i, (first, second) in enumerate(asked):
+        with resumable(tmp_path / str(i)):
+            first()
+        with pytest.raises(TranscriptError, match="other arguments"), resumable(tmp_path / str(i)):
+            second()
+
+
+def test_a_plan_that_was_refused_binds_nothing(ledger, tmp_path):
+    """A smaller one can be tried with the same file."""
+    with resumable(tmp_path / "fit"), pytest.raises(InsufficientBudgetError):
+        kmeans(ledger=ledger).set_params(epsilon=9.0).fit(X)
+    with resumable(tmp_path / "fit"):
+        kmeans(ledger=ledger).fit(X)
+    assert len(ledger.history()) == 1
+
+
 def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, monkeypatch):
     file = tmp_path / "fit"
     with monkeypatch.context() as patch, resumable(file):
@@ -224,10 +291,15 @@ def test_files_that_are_no_transcripts(ledger, tmp_path):
 
 
 def test_seeded_noise_stays_marked(tmp_path):
+    """And a fit whose charge says that noise is secure cannot go on with another."""
     with pytest.warns(InsecureNoiseWarning), insecure_noise(1), resumable(tmp_path / "fit"):
         kmeans().fit(X)
-    with pytest.warns(ResumedFitWarning), resumable(tmp_path / "fit"):
-        assert not kmeans().fit(X).privacy_.is_private
+    seeded, resumed = pytest.warns(InsecureNoiseWarning), pytest.warns(ResumedFitWarning)
+    with seeded, insecure_noise(1), resumable(tmp_path / "fit"), resumed:
+        again = kmeans().fit(X)
+    assert not again.privacy_.is_private
+    with pytest.raises(TranscriptError, match="noise from the same source"), resumable(tmp_path / "fit"):
+        kmeans().fit(X)
 
 
 def test_what_cannot_be_continued_is_refused(tmp_path):

@@ -131,7 +131,15 @@ def test_a_partition_unlike_the_others_is_named_by_its_column(spoil, message, cl
         dpem.KMeans(2, epsilon=1.0, bounds=(-3, 3)).fit(X)
 
 
+def test_a_table_without_partitions_is_as_good_as_one_without_rows():
+    X = dd.from_pandas(FRAME[["a", "b"]], npartitions=2).partitions[:0]
+    model = dpem.KMeans(2, epsilon=1.0, bounds=(-3, 3), adjacency="add_remove").fit(X)
+    assert model.n_features_in_ == 2
+
+
 def test_what_is_no_table_is_refused():
+    with pytest.raises(InvalidArgumentError, match="delayed object"):
+        open_rows(dask.delayed(FRAME))
     with pytest.raises(InvalidArgumentError, match="rows and columns"):
         open_rows(da.zeros(5))
     with pytest.raises(InvalidArgumentError, match=r"numeric column.*'ward'"):

@@ -145,12 +145,18 @@ def test_the_example_of_the_docs_runs(spark, tmp_path):
     assert names["model"].cluster_centers_.shape == (3, 1)
 
 
+def test_a_table_without_partitions_is_as_good_as_one_without_rows(spark):
+    empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), "a double, b double")
+    assert kmeans(schema=None, bounds=(-3, 3), adjacency="add_remove").fit(empty).n_features_in_ == 2
+
+
 def test_what_cannot_be_summed_is_refused_before_anything_is_read(spark, table):
     from pyspark.sql import functions
 
     for frame, message in (
         (table.withColumn("r", functions.rand()), "same whenever Spark makes them"),
         (table.select("a", "a"), "different names"),
+        (table.withColumnRenamed("visits", "A"), "different names"),
         (table.select("a"), "without 'c', 'b'"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):

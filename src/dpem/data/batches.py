@@ -40,7 +40,7 @@ class BatchRows(StreamedRows):
     ) -> None:
         self._batches = batches
         self._last: Any = None
-        self._passed: int | None = None
+        self._lengths: list[int] | None = None
         head = next(self._open(), None)
         if head is None:
             if schema is None:
@@ -53,20 +53,25 @@ class BatchRows(StreamedRows):
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the batches as they come."""
-        n_rows = 0
+        lengths = []
         for number, batch in enumerate(self._open()):
-            n_rows += _length(batch)
+            lengths.append(_length(batch))
             if number >= first:
-                yield self._reader(batch)
-        if self._passed not in {None, n_rows}:
+                # A function may fill the same array again, while threads read it.
+                yield self._reader(batch.copy() if isinstance(batch, np.ndarray) else batch)
+        self._compare(lengths)
+
+    def _count(self) -> int:
+        lengths = [_length(batch) for batch in self._open()]
+        self._compare(lengths)
+        return sum(lengths)
+
+    def _compare(self, lengths: list[int]) -> None:
+        if self._lengths not in (None, lengths):
             raise ChangedDataError(
                 f"Expected the same batches on every pass, got another number of rows than before. {_FRESH}"
             )
-        self._passed = n_rows
-
-    def _count(self) -> int:
-        self._passed = sum(_length(batch) for batch in self._open())
-        return self._passed
+        self._lengths = lengths
 
     def _open(self) -> Iterator[Any]:
         found = self._batches()
@@ -75,20 +80,25 @@ class BatchRows(StreamedRows):
                 f"Expected a fresh iterator on every call, got the same one twice. {_FRESH}"
             )
         self._last = found
-        try:
-            batches = iter(found)
-        except TypeError as error:
+        is_table = hasattr(found, "columns") or hasattr(found, "ndim")
+        if is_table or not hasattr(found, "__iter__"):
             raise InvalidArgumentError(
                 f"Expected a function that returns an iterator of batches, got one that returns "
                 f"{type(found).__name__}. {_FRESH}"
-            ) from error
-        return map(_as_table, batches)
+            )
+        return map(_as_table, found)
 
 
 def dataset_batches(dataset: Any, columns: Sequence[str] | None) -> Callable[[], Iterator[Any]]:
     """Return a function that reads a `pyarrow.dataset`; what Arrow says of its errors may show cells."""
     import pyarrow as pa  # noqa: PLC0415  (there, since the dataset is)
 
+    kind = getattr(getattr(dataset, "format", None), "default_extname", "")
+    if kind in {"csv", "json"}:  # types are told by looking at cells
+        raise InvalidArgumentError(
+            f"Expected a dataset of files with types, such as Parquet, got one of {kind.upper()}. Read CSV "
+            f"with dpem.Files."
+        )
     if columns is not None:
         require_columns(columns, dataset.schema.names)
 
@@ -106,6 +116,10 @@ def dataset_batches(dataset: Any, columns: Sequence[str] | None) -> Callable[[],
 
 def _as_table(batch: Any) -> Any:
     """Return an Arrow record batch as a table, and everything else as it is."""
+    if batch is None or callable(batch) or type(batch).__name__ == "LazyFrame":
+        raise InvalidArgumentError(
+            f"Expected batches that are arrays or tables, got {type(batch).__name__}. {_FRESH}"
+        )
     if type(batch).__module__.startswith("pyarrow") and hasattr(batch, "schema"):
         import pyarrow as pa  # noqa: PLC0415  (there, since the batch is)
 

@@ -6,14 +6,20 @@ hold whole row groups (measured: 850 MB for one of 400 MB, where the buffered re
 
 from __future__ import annotations
 
+import csv as csv_module
+import io
 from abc import ABC, abstractmethod
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import narwhals as nw
+
 from dpem.data.cells import numbers_of
 from dpem.data.table_rows import require_columns, require_number
 from dpem.data.table_types import doubled
+from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,17 +89,14 @@ class FileFormat(ABC):
 
     def check_head(self, head: Any, columns: Sequence[str], *, parsed: bool) -> None:
         """Raise where columns are missing or doubled, or are no numbers although no schema parses them."""
-        import pyarrow as pa  # noqa: PLC0415
-
         twice = [name for name in columns if head.column_names.count(name) > 1]
         if twice:
             raise doubled(twice)
         require_columns(columns, head.column_names)
-        if not parsed and not self.is_text:
-            for name in columns:
-                kind = head.schema.field(name).type
-                number = pa.types.is_floating(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)
-                require_number(name, is_number=number or pa.types.is_boolean(kind) or pa.types.is_null(kind))
+        if not parsed:
+            frame = nw.from_native(head.select(list(columns)))
+            for name, kind in frame.schema.items():
+                require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean)
 
 
 class Parquet(FileFormat):
@@ -136,7 +139,7 @@ class Arrow(FileFormat):
 
         with file.open("rb") as opened:
             is_file = opened.read(6) == b"ARROW1"
-        source = pa.memory_map(str(file))
+        source = pa.OSFile(str(file))  # a mapped file that shrinks would end the process
         return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
     def _batches(self, file: Path) -> Iterator[Any]:
@@ -178,14 +181,13 @@ class Csv(FileFormat):
             return "error" if self.strict else "skip"
 
         names = self.files.header
-        tabs = self.files.delimiter == "," and ".tsv" in file.name.lower()
         return csv.open_csv(
             file,
             read_options=csv.ReadOptions(
                 use_threads=False, block_size=block, column_names=None if names is None else list(names)
             ),
             parse_options=csv.ParseOptions(
-                delimiter="\t" if tabs else self.files.delimiter,
+                delimiter=self._delimiter(file),
                 newlines_in_values=True,
                 ignore_empty_lines=False,  # in a table of one column they are missing cells
                 invalid_row_handler=keep_count,
@@ -203,9 +205,36 @@ class Csv(FileFormat):
         """Return the names of the first line, or those given."""
         import pyarrow as pa  # noqa: PLC0415
 
-        names = self.files.header or self._open(file, (), _CSV_BLOCK, []).schema.names
+        names = self.files.header
+        if names is None:
+            with self._records(file) as records:
+                names = next(records, None)
+        if not names:
+            raise InvalidArgumentError(
+                f"Expected a first line with the names of the columns, in UTF-8, got none in {str(file)!r}. "
+                f"Give them with dpem.Files(path, header=[...])."
+            )
         kind = pa.binary() if self.files.columns is None else pa.float64()
         return pa.table([pa.array([], kind)] * len(names), names=list(names))
+
+    def _delimiter(self, file: Path) -> str:
+        tabs = self.files.delimiter == "," and file.name.lower().endswith((".tsv", ".tsv.gz"))
+        return "\t" if tabs else self.files.delimiter
+
+    @contextmanager
+    def _records(self, file: Path) -> Iterator[Iterator[list[str]]]:
+        """Read records one by one: for the first line, and to see whether there is another."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        with pa.input_stream(str(file), compression="detect") as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+            yield csv_module.reader(text, delimiter=self._delimiter(file))
+
+    def _has_rows(self, file: Path) -> bool:
+        with self._records(file) as records:
+            if self.files.header is None:
+                next(records, None)
+            return next(records, None) is not None
 
     def count(self, file: Path) -> int:
         """Count the lines, in a pass."""
@@ -240,6 +269,8 @@ class Csv(FileFormat):
                         n_done = n_seen
                 break
             except pa.ArrowInvalid:  # a line longer than a block: whether there is one must not show
+                if not self._has_rows(file):
+                    return
                 if block >= _CSV_LARGEST:
                     raise
                 block *= 16

@@ -66,37 +66,73 @@ class Files:
             names = getattr(self, name)
             if names is None:
                 continue
-            if isinstance(names, str) or not all(map(is_name, names)) or len(set(names)) < len(names):
-                raise _validate.fail("a list of different names", name, names)
+            if isinstance(names, str) or not names or not all(map(is_name, names)):
+                raise _validate.fail("a list of names", name, names)
+            if len(set(names)) < len(names):
+                raise _validate.fail("different names", name, names)
             object.__setattr__(self, name, tuple(names))
+        given: Any = self.paths
+        paths = (given,) if isinstance(given, str | os.PathLike) else tuple(_items(given))
+        if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+            raise _validate.fail("a path, or a list of paths", "paths", given)
+        object.__setattr__(self, "paths", paths)
 
     def listed(self) -> list[Path]:
-        """Return the files that there are, in order."""
-        given = self.paths
-        paths = [given] if isinstance(given, str | os.PathLike) else list(given)
-        if not paths:
-            raise _validate.fail("at least one file", "paths", given)
-        return [file for path in paths for file in _files_of(path)]
+        """Return the files that there are, in order, each once."""
+        paths: Any = self.paths
+        files = [file for path in paths for file in _files_of(path)]
+        _require_different(files)
+        return files
+
+
+def _items(given: Any) -> list[Any]:
+    try:
+        return [] if isinstance(given, bytes) else list(given)
+    except TypeError:
+        return []
+
+
+def _require_different(files: Sequence[Path]) -> None:
+    """Raise where a file is named twice, or linked: each of its rows would count twice."""
+    seen: dict[tuple[int, int] | Path, Path] = {}
+    for file in files:
+        found = file.stat()
+        unpacked = file.with_suffix("") if file.suffix.lower() == ".gz" else file
+        for mark in ((found.st_dev, found.st_ino), unpacked.absolute()):
+            if mark in seen and seen[mark] is not file:
+                raise InvalidArgumentError(
+                    f"Expected every file once, got {str(file)!r} and {str(seen[mark])!r}, which are the "
+                    f"same or hold the same rows: they would count twice."
+                )
+            seen[mark] = file
 
 
 def _files_of(path: str | os.PathLike[str]) -> list[Path]:
     file = Path(os.fspath(path)).expanduser()
     if file.is_dir():
-        found = [
-            below
-            for below in sorted(file.rglob("*"))
-            if below.is_file() and not below.name.startswith((".", "_")) and format_of(below) is not None
-        ]
+        found = _files_in(file)
     elif file.exists():
         return [file]
     else:
-        found = [Path(name) for name in sorted(glob.glob(str(file), recursive=True))]  # noqa: PTH207
+        matches = [Path(name) for name in sorted(glob.glob(str(file), recursive=True))]  # noqa: PTH207
+        found = [each for match in matches for each in (_files_in(match) if match.is_dir() else [match])]
     if not found:
         raise InvalidArgumentError(
             f"Expected a file, a folder or a pattern that some files match, got {str(path)!r}, where "
             f"there is none."
         )
     return found
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files of known formats below a folder, without what is hidden or in the making."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        and format_of(file) is not None
+        and file.is_file()
+    ]
 
 
 class FileRows(StreamedRows):

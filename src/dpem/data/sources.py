@@ -36,7 +36,7 @@ class RowSource(ABC):
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """How many rows there are. Only to be asked for where that is public; it may take a pass."""
+        """How many rows there are: never to be shown where that is private. It may take a pass."""
 
     @abstractmethod
     def pieces(self, first: int = 0) -> Iterator[TableRows]:

@@ -7,7 +7,6 @@ looking at them: a column is numeric by its type, or it is refused.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import numbers
 from typing import TYPE_CHECKING, Any
@@ -176,8 +175,11 @@ def _frame_columns(
     columns = []
     for name in wanted:
         series = by_name[name]
-        if len(series) and not parsed:
-            require_number(name, is_number=series.dtype.is_numeric() or series.dtype == nw.Boolean)
+        if not parsed:
+            number = series.dtype.is_numeric() or series.dtype == nw.Boolean
+            # A column of no cells may have no type of its own; whether there are cells must not show.
+            untyped = len(series) == 0 and _may_be_untyped(series)
+            require_number(name, is_number=number or untyped)
         columns.append(_as_cells(series) if parsed else _as_array(series))
     return columns, wanted
 
@@ -199,6 +201,12 @@ def require_number(name: Any, *, is_number: bool) -> None:
             f"Expected a numeric column, got another type for column {name!r}. Convert it, leave it out, "
             f"or declare its categories in a schema."
         )
+
+
+def _may_be_untyped(series: nw.Series[Any]) -> bool:
+    """Whether a column without cells has the type that its library gives where it knows none."""
+    dtype = getattr(series.to_native(), "dtype", None)  # Arrow's columns have a type in any case
+    return getattr(dtype, "kind", None) == "O" or (dtype is not None and series.dtype == nw.Unknown)
 
 
 def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
@@ -263,6 +271,11 @@ def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
     numpy would choose a type, or raise, by looking at all values. A schema says how wide rows are, and parses
     the cells, which are kept; else most rows do.
     """
+    if any(_is_table(row) for row in rows):
+        raise InvalidArgumentError(
+            "Expected rows in a list, got a list of tables, files or arrays. Join them, or give a function "
+            "that returns an iterator of them."
+        )
     lists = [isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in rows]
     parsed = width is not None
     if width is None:
@@ -277,9 +290,14 @@ def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
                 if parsed:
                     array[i, j] = cell
                 elif isinstance(cell, numbers.Real):
-                    with contextlib.suppress(OverflowError):
+                    with nothing_raised():
                         array[i, j] = float(cell)
     return array
+
+
+def _is_table(row: Any) -> bool:
+    """Whether what should be a row is a table, a path or an array of rows: public, for it is no cell."""
+    return hasattr(row, "columns") or hasattr(row, "__fspath__") or getattr(row, "ndim", 1) > 1
 
 
 def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:

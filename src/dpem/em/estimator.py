@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import json
 import math
 import warnings
 from collections.abc import Sequence
@@ -20,7 +19,7 @@ from dpem.data.frames import frame_of
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import ReleaseGate
-from dpem.em.transcript import active_transcript
+from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows
 from dpem.errors import DeltaWarning, InvalidArgumentError
 from dpem.privacy.ledger import Ledger
@@ -167,14 +166,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             ledger = Ledger(ledger)
         purpose = f"{self._public_name}.fit"
         engine = engine_for(source, n_jobs or self.n_jobs)
-        facts = [self._public_facts(), source.names, source.n_columns]
+        n_rows = source.n_rows if plan.adjacency == "replace_one" else None
+        facts = [self._public_facts(), source.names, source.n_columns, n_rows]
         return ReleaseGate(plan, source, domain, engine, ledger=ledger, purpose=purpose, facts=facts)
 
     def _public_facts(self) -> dict[str, Any]:
         """Return the arguments that make a fit what it is, for one that is continued after a crash."""
         without = {"ledger", "n_jobs", "verbose"}
         arguments = {k: v for k, v in self.get_params(deep=False).items() if k not in without}
-        return {name: _described(value) for name, value in arguments.items()}
+        return {name: described(value) for name, value in arguments.items()}
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -355,16 +355,6 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
         raise ModelFileError(
             f"Expected a whole model in {str(path)!r}: something is missing or damaged."
         ) from error
-
-
-def _described(value: Any) -> Any:
-    """Return an argument as JSON; objects of others by what they are called."""
-    value = value.to_dict() if isinstance(value, Schema) else _plain_data(value)
-    try:
-        json.dumps(value)
-    except (TypeError, ValueError):
-        return type(value).__qualname__
-    return value
 
 
 def _plain_data(value: Any) -> Any:

@@ -10,6 +10,7 @@ from dpem.data import Domain, Schema
 from dpem.data.domain import GRID
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
+from dpem.em.transcript import described
 from dpem.engines import engine_for, open_rows
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.neighbours import Adjacency
@@ -104,7 +105,8 @@ def release_one(
         ledger = Ledger(ledger)
     grid = map_rows(domain) if map_rows is not None else domain
     engine = engine_for(source, n_jobs)
-    gate = ReleaseGate(plan, source, grid, engine, ledger=ledger, purpose=f"dpem.{purpose}")
+    facts = [domain.describe(source.names), described(query), None if private_n else source.n_rows]
+    gate = ReleaseGate(plan, source, grid, engine, ledger=ledger, purpose=f"dpem.{purpose}", facts=facts)
     released = gate.release(purpose, query)
     gate.close()
     number, error = value(domain, released, None if private_n else source.n_rows)

@@ -90,7 +90,7 @@ class ReleaseGate:
         self._transcript = active_transcript()
         require_no_recording(recording=_recording.get() is not None)
         if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
-            charge = {}
+            spend = None
             if ledger is not None:
                 spend = ledger.spend(
                     plan.event,
@@ -99,9 +99,8 @@ class ReleaseGate:
                     unit=plan.unit,
                     insecure_noise=_recording.get() is not None,
                 )
-                charge = {"ledger": ledger.name, "number": spend.number, "time": spend.time}
             if self._transcript is not None:
-                self._transcript.paid(charge)
+                self._transcript.paid(ledger, spend)
         self.insecure_noise = False
 
     def close(self) -> None:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import sqlite3
 import warnings
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,23 +22,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem.errors import InvalidArgumentError, ResumedFitWarning, TranscriptError
-from dpem.privacy.randomness import PublicRandom, fresh_seed
+from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, TranscriptError
+from dpem.privacy.ledger import Head
+from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpem.em.plan import Plan
     from dpem.em.statistics import ReleasedStatistics
-    from dpem.privacy.ledger import Ledger
+    from dpem.privacy.ledger import Ledger, Spend
 
-__all__ = ["Transcript", "active_transcript", "resumable"]
+__all__ = ["Transcript", "active_transcript", "described", "resumable"]
 
-_APPLICATION_ID = 0x6470656E
+_MARKS = {"application_id": 0x6470656E, "user_version": 1}
 _CREATE = f"""
 BEGIN IMMEDIATE;
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = 1;
+PRAGMA application_id = {_MARKS["application_id"]};
+PRAGMA user_version = {_MARKS["user_version"]};
 CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE release (
     number INTEGER PRIMARY KEY, stage TEXT NOT NULL, noisy BLOB NOT NULL, insecure_noise INTEGER NOT NULL
@@ -57,9 +59,9 @@ def active_transcript() -> Transcript | None:
 def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     """Let the one fit in the block survive a crash: run the same program again, and it goes on.
 
-    What the fit releases is written to a file as it goes. A later run with the same arguments reads it there:
-    it is neither computed nor paid again, and a warning says so. Use the same rows. Delete the file once the
-    model is saved; a copy of it must never be used for a second fit.
+    What the fit releases, in this thread and process, is written to a file as it goes. A later run with the
+    same arguments reads it there: it is neither computed nor paid again, and a warning says so. Use the same
+    rows. Delete the file once the model is saved; a copy of it must never be used for a second fit.
 
     Parameters
     ----------
@@ -89,39 +91,59 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     >>> bool((first.cluster_centers_ == again.cluster_centers_).all())
     True
     """
-    with _opened(Path(path)) as connection:
+    with _opened(Path(path).expanduser()) as connection:
         token = _active.set(Transcript(connection, str(path)))
         try:
             yield
-        except sqlite3.Error as error:
-            raise _unusable(path, error) from error
         finally:
             _active.reset(token)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open the file, or make it, and hold a lock on it until the block or the process ends.
+
+    SQLite's own lock would be lost as soon as anything in this process closes the file.
+    """
     try:
-        # Made readable by its owner alone; values are released, but when is for the owner to say.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-    except (OSError, sqlite3.Error) as error:
+        # Readable by its owner alone: values are released, but when is for the owner to say.
+        held = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+    except OSError as error:
         raise _unusable(path, error) from error
-    with closing(connection):
+    try:
+        _lock(held, path)
         try:
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-            connection.execute("PRAGMA synchronous = EXTRA")
-            found = connection.execute("PRAGMA application_id").fetchone()[0]
-            if found == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-                connection.executescript(_CREATE)
-            elif found != _APPLICATION_ID:
-                raise TranscriptError(f"Expected a transcript of a fit, got {str(path)!r}, which is none.")
-            # Takes the lock, and keeps it until the connection closes or the process dies.
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("COMMIT")
+            connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
         except sqlite3.Error as error:
             raise _unusable(path, error) from error
-        yield connection
+        with closing(connection):
+            try:
+                connection.execute("PRAGMA synchronous = EXTRA")
+                found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in _MARKS]
+                if found == [0, 0] and not connection.execute("SELECT * FROM sqlite_master").fetchall():
+                    connection.executescript(_CREATE)
+                elif found != list(_MARKS.values()):
+                    raise TranscriptError(
+                        f"Expected a transcript of a fit by this version, got {str(path)!r}, which is none."
+                    )
+            except sqlite3.Error as error:
+                raise _unusable(path, error) from error
+            yield connection
+    finally:
+        os.close(held)
+
+
+def _lock(held: int, path: Path) -> None:
+    try:
+        import fcntl  # noqa: PLC0415  (Unix; elsewhere SQLite's lock has to do)
+    except ImportError:
+        return
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        raise TranscriptError(
+            f"Expected a transcript that no other fit uses, got {str(path)!r}, which one does."
+        ) from error
 
 
 class Transcript:
@@ -129,6 +151,8 @@ class Transcript:
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection, self._path = connection, path
+        self._process = os.getpid()
+        self._which = ""
         self._begun = False
         self._position = 0
 
@@ -156,17 +180,18 @@ class Transcript:
             )
         self._begun = True
         text = json.dumps([purpose, plan.to_dict(), facts], sort_keys=True)
-        which = hashlib.sha256(text.encode()).hexdigest()
+        self._which = hashlib.sha256(text.encode()).hexdigest()
         charged = self._value("charge")
-        if self._fact("fit", which) != which:
-            raise TranscriptError(
-                f"Expected the fit that {self._path!r} was made by, got one with other arguments. Nothing "
-                f"was charged. Repeat it as it was, or give this one a file of its own."
-            )
         if charged is None:
-            return False
-        self._check_charge(json.loads(charged), plan, ledger)
-        n = self._connection.execute("SELECT count(*) FROM release").fetchone()[0]
+            return False  # nothing was paid or released: whatever was tried before does not bind
+        if self._value("fit") != self._which:
+            raise TranscriptError(
+                f"Expected the fit that {self._path!r} was made by, got one with other arguments or another "
+                f"number of rows. Nothing was charged. Repeat it as it was, or give this one a file of its "
+                f"own."
+            )
+        self._check_charge(json.loads(charged), ledger)
+        n = self._run("SELECT count(*) FROM release").fetchone()[0]
         warnings.warn(
             f"This fit continues the one in {self._path!r}: {n} releases are read there. The plan was paid "
             f"for then and is not charged again.",
@@ -175,32 +200,42 @@ class Transcript:
         )
         return True
 
-    def _check_charge(self, charge: dict[str, Any], plan: Plan, ledger: Ledger | None) -> None:
-        """Raise unless the ledger, or the lack of one, is that of the run that is continued."""
-        if ledger is None and not charge:
+    def _check_charge(self, charge: dict[str, Any], ledger: Ledger | None) -> None:
+        """Raise unless ledger (or the lack of one) and noise are those of the run that is continued."""
+        if charge["secure_noise"] != entropy().is_secure:
+            raise TranscriptError(
+                f"Expected noise from the same source as in {self._path!r}: seeded or not. Nothing was "
+                f"charged."
+            )
+        if ledger is None and charge["number"] is None:
             return
-        if ledger is not None and charge.get("ledger") == ledger.name:
-            for spend in ledger.history():
-                if (spend.number, spend.time) == (
-                    charge["number"],
-                    charge["time"],
-                ) and spend.event == plan.event:
-                    return
+        if ledger is not None and charge["number"] is not None:
+            with suppress(LedgerTamperedError):
+                ledger.verify(Head(charge["number"], charge["hash"]))
+                return
+        paid = "none did" if charge["number"] is None else f"that of {charge['ledger']!r}"
         raise TranscriptError(
-            f"Expected the ledger that paid for the fit in {self._path!r}"
-            + (f", that of {charge['ledger']!r}" if charge else ": none did")
-            + ". Nothing was charged and nothing was read."
+            f"Expected the ledger that paid for the fit in {self._path!r}: {paid}. Nothing was charged and "
+            f"nothing was read."
         )
 
-    def paid(self, charge: dict[str, Any]) -> None:
-        """Note the charge, empty where there is no ledger: from here on the fit can be continued."""
+    def paid(self, ledger: Ledger | None, spend: Spend | None) -> None:
+        """Note which fit was paid, and where: from here on it can be continued, and no other."""
+        charge = {
+            "ledger": None if ledger is None else ledger.name,
+            "number": None if spend is None else spend.number,
+            "hash": None if spend is None else spend.hash,
+            "secure_noise": entropy().is_secure,
+        }
+        self._run("BEGIN IMMEDIATE")
+        self._fact("fit", self._which)
         self._fact("charge", json.dumps(charge))
+        self._run("COMMIT")
 
     def next_release(self, stage: str, size: int) -> tuple[np.ndarray[Any, Any], bool] | None:
         """Return the next release of an earlier run, or None where it has ended."""
-        row = self._connection.execute(
-            "SELECT stage, noisy, insecure_noise FROM release WHERE number = ?", (self._position,)
-        ).fetchone()
+        query = "SELECT stage, noisy, insecure_noise FROM release WHERE number = ?"
+        row = self._run(query, self._position).fetchone()
         if row is None:
             return None
         values = np.frombuffer(row[1], dtype="<f8").copy()
@@ -215,17 +250,28 @@ class Transcript:
     def add(self, released: ReleasedStatistics) -> None:
         """Write a release to disk, before anyone sees it."""
         row = self._position, released.stage, released.values.astype("<f8").tobytes(), released.insecure_noise
-        self._connection.execute("INSERT INTO release VALUES (?, ?, ?, ?)", row)
+        self._run("INSERT INTO release VALUES (?, ?, ?, ?)", *row)
         self._position += 1
 
     def _fact(self, name: str, value: Any) -> str:
         """Return what is noted under a name, after noting it where nothing is."""
-        self._connection.execute("INSERT OR IGNORE INTO fact VALUES (?, ?)", (name, str(value)))
+        self._run("INSERT OR IGNORE INTO fact VALUES (?, ?)", name, str(value))
         return str(self._value(name))
 
     def _value(self, name: str) -> str | None:
-        row = self._connection.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        row = self._run("SELECT value FROM fact WHERE name = ?", name).fetchone()
         return None if row is None else str(row[0])
+
+    def _run(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        if os.getpid() != self._process:
+            raise TranscriptError(
+                f"Expected the process that opened {self._path!r}, got one that was forked from it: both "
+                f"would release the rest of the plan."
+            )
+        try:
+            return self._connection.execute(statement, values)
+        except sqlite3.Error as error:
+            raise _unusable(self._path, error) from error
 
 
 def _unusable(path: str | os.PathLike[str], error: Exception) -> TranscriptError:
@@ -236,6 +282,19 @@ def _unusable(path: str | os.PathLike[str], error: Exception) -> TranscriptError
     return TranscriptError(
         f"Expected a transcript that can be read and written at {str(path)!r}, but the system says: {error}."
     )
+
+
+def described(value: Any) -> Any:
+    """Return an argument, a statistic or a model as JSON that tells it from others, in any process."""
+    value = value.to_dict() if hasattr(value, "to_dict") and not hasattr(value, "iloc") else value
+    try:
+        return json.loads(json.dumps(value))
+    except (TypeError, ValueError):
+        pass
+    try:
+        return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
+    except Exception:  # noqa: BLE001  (functions that were made in a function, and the like)
+        return type(value).__qualname__
 
 
 def require_no_recording(*, recording: bool) -> None:

@@ -31,6 +31,11 @@ class DaskRows(ClusterRows):
     """A `dask.dataframe`, or a `dask.array` with two dimensions."""
 
     def __init__(self, data: Any, schema: Schema | None, *, by_position: bool = False) -> None:
+        if isinstance(data, Delayed):
+            raise InvalidArgumentError(
+                "Expected a dask.dataframe or dask.array, got a delayed object. Make one of it with "
+                "dask.dataframe.from_delayed."
+            )
         is_frame = hasattr(data, "columns")
         if is_frame:
             head = data._meta
@@ -85,6 +90,7 @@ class DaskEngine:
             self._kept_of = source, domain
         shared = delayed(statistic, traverse=False)
         totals = [delayed(sum_part)(shared, rows) for rows in self._kept]
+        totals.append(delayed(sum_part)(shared, []))  # a table may have no partitions
         while len(totals) > 1:
             groups = range(0, len(totals), _MERGED_TOGETHER)
             totals = [delayed(merge_parts)(totals[start : start + _MERGED_TOGETHER]) for start in groups]

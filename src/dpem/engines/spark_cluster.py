@@ -49,7 +49,8 @@ class SparkRows(ClusterRows):
             raise InvalidArgumentError(
                 f"Expected a DataFrame of Spark, got {type(data).__name__} of pyspark. Convert it to one."
             )
-        twice = [name for name in data.columns if data.columns.count(name) > 1]
+        lower = [name.lower() for name in data.columns]  # Spark does not tell capital letters apart
+        twice = [name for name in data.columns if lower.count(name.lower()) > 1]
         if twice:
             raise doubled(sorted(set(twice)))
         is_number = {
@@ -102,7 +103,8 @@ class SparkEngine:
             self._let_go.atexit = False  # the session may have ended by then
         found = _guarded(lambda: _collect(self._kept, statistic, self._n_parts))
         by_part = {row["part"]: row["total"] for row in found}
-        total = merge_parts([pickle.loads(total) for total in by_part.values()])  # noqa: S301  (our own)
+        totals = [pickle.loads(total) for total in by_part.values()]  # noqa: S301  (our own)
+        total = merge_parts([sum_part(statistic, []), *totals])  # a table may have no partitions
         return total_of(total).value(statistic.coarse_bits)
 
     def close(self) -> None:

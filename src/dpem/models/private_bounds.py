@@ -138,7 +138,8 @@ def private_bounds(
         ledger = Ledger(ledger)
     rows = _Magnitudes()
     engine = engine_for(source, n_jobs)
-    gate = ReleaseGate(plan, source, rows, engine, ledger=ledger, purpose="dpem.private_bounds")
+    facts = [schema.to_dict(), coverage, None if private_n else source.n_rows]
+    gate = ReleaseGate(plan, source, rows, engine, ledger=ledger, purpose="dpem.private_bounds", facts=facts)
     magnitudes = gate.release("magnitudes", Histograms.of_columns([_MAGNITUDES + 1] * len(wanted)))
     ranges = [_filled_range(noisy, noise) for noisy, noise in _by_column(magnitudes, len(wanted))]
     parts = _Parts(np.array([low for low, _ in ranges]), np.array([high for _, high in ranges]))

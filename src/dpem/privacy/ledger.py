@@ -65,6 +65,8 @@ class Spend:
         Whether the noise was drawn from a seed.
     cost : Budget
         What this charge alone amounts to, at the ledger's delta.
+    hash : str
+        Its link in the ledger's chain: no other record of any ledger has it.
     """
 
     number: int
@@ -74,6 +76,7 @@ class Spend:
     event: Event
     insecure_noise: bool
     cost: Budget
+    hash: str
 
 
 class Ledger:
@@ -391,12 +394,12 @@ class Ledger:
         self.cap = Budget(terms["cap_epsilon"], terms["cap_delta"], _mu_down(self._cap_units))
 
     def _spend_of(self, row: tuple[Any, ...]) -> Spend:
-        number, time, purpose, analyst, event, insecure, units, _, _ = row
+        number, time, purpose, analyst, event, insecure, units, _, digest = row
         try:
             composed, cost = event_from_dict(json.loads(event)), self._cost(int(units))
         except (ValueError, KeyError, TypeError) as error:
             raise self._tampered(f"record {number} cannot be read") from error
-        return Spend(number, time, purpose, analyst, composed, bool(insecure), cost)
+        return Spend(number, time, purpose, analyst, composed, bool(insecure), cost, digest)
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
         if not self.path.is_file():
