@@ -30,7 +30,7 @@ demo: $(READY)   ## run the main job end to end on the shipped table
 test: lint check docs wheel   ## everything that a change must pass
 
 check: $(READY)  ## the tests alone
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(READY)   ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .

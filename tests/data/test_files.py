@@ -361,7 +361,7 @@ def peak():
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 def total(path):
-    engine, source = LocalEngine(2), open_rows(path)
+    engine, source = LocalEngine(1), open_rows(path)
     grid = Domain.from_arguments(source.n_columns, bounds=(-3, 3))
     return [engine.sum(Sums(source.n_columns, counted=True), source, grid).tolist() for _ in range(2)]
 
@@ -379,7 +379,7 @@ print(one[-1] >> 24, streamed, peak() - before)
 @pytest.mark.parametrize(("kind", "times"), [("parquet", 10), ("arrow", 4)])
 def test_a_file_many_times_as_large_as_the_memory_for_it(kind, times, tmp_path):
     """Passes need little memory, whatever the file's size, where reading it whole needs all of it."""
-    allowed, d = 64 << 20, 10
+    allowed, d = 44 << 20, 10
     n = times * allowed // (8 * d) // 8 * 8
     rng = np.random.default_rng(0)
     schema = pa.schema([(f"x{j}", pa.float64()) for j in range(d)])
@@ -397,7 +397,7 @@ def test_a_file_many_times_as_large_as_the_memory_for_it(kind, times, tmp_path):
     counted, streamed, whole = map(int, run.stdout.split())
     assert counted == n
     assert streamed < allowed
-    assert whole > 0.9 * times * allowed
+    assert whole > 0.8 * times * allowed
 
 
 def _sums():

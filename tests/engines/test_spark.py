@@ -20,9 +20,10 @@ from support.sources import NUMBERS, made_table
 
 FRAME = made_table()
 # PySpark warns of libraries that are newer than it.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"
-)
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
+    pytest.mark.xdist_group("spark"),
+]
 
 
 @pytest.fixture(scope="module")

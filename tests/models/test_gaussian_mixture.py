@@ -403,7 +403,7 @@ def test_standard_errors_are_those_of_the_noise(k):
     stddev = last.sensitivity * last.event.noise_multiplier * last.noise_shape
     rng = np.random.default_rng(0)
     means, covariances = [], []
-    for _ in range(60):
+    for _ in range(36):
         noisy = last.raw + rng.normal(0, stddev)
         redrawn = [*transcript.releases[:-1], dataclasses.replace(last, noisy=noisy)]
         with replay(Recording(redrawn)):
