@@ -270,7 +270,7 @@ class PrivateEM(ModelEstimator):
     ...     def norm_bound(self, schema):
     ...         return np.sqrt(2)
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.exponential(np.where(rng.random(8_000) < 0.3, 0.2, 3.0))[:, None]
+    >>> X = rng.exponential(np.where(rng.random(20_000) < 0.3, 0.2, 3.0))[:, None]
     >>> model = dpem.PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).fit(X)
     >>> bool(np.abs(model.parameters_["means"] - [0.2, 3.0]).max() < 0.5)
     True
