@@ -91,7 +91,7 @@ class EngineError(DpemError):
 
 
 class TranscriptError(DpemError):
-    """A resumable fit cannot use its file: it belongs to another fit, or is in use. Nothing was charged."""
+    """A resumable fit cannot use its file: it belongs to another fit, is in use, or cannot be written."""
 
 
 class LedgerError(DpemError):

@@ -90,6 +90,17 @@ def test_lines_that_are_no_rows_are_rows_of_missing_cells(tmp_path):
     assert open_rows(csv(tmp_path, "age\n"), AGES).n_rows == 0
 
 
+def test_one_cell_longer_than_any_limit_is_a_cell_like_others(tmp_path):
+    """In the first row as in the last: longer than a block, and than Python's own reader takes."""
+    long = "z" * (2 << 20)
+    for text in (f"age,note\n1,{long}\n2,a\n", f"age,note\n1,a\n2,{long}\n"):
+        source = open_rows(csv(tmp_path, text), AGES)
+        assert source.n_rows == 2
+        assert list(source.in_memory().block()[0]) == [1, 2]
+    with pytest.raises(InvalidArgumentError, match="first line with the names"):
+        open_rows(csv(tmp_path, f"{long},age\n1,2\n"), AGES)
+
+
 def test_tabs_and_headers(tmp_path):
     assert list(cells(csv(tmp_path, "age\tx\n7\t1\n", "r.tsv"), AGES)[0]) == [7]
     bare = dpem.Files(csv(tmp_path, "7,1\n8,2\n"), header=["age", "x"])

@@ -115,6 +115,7 @@ def _files_of(path: str | os.PathLike[str]) -> list[Path]:
         return [file]
     else:
         matches = [Path(name) for name in sorted(glob.glob(str(file), recursive=True))]  # noqa: PTH207
+        matches = [match for match in matches if match.exists()]  # not links to nowhere
         found = [each for match in matches for each in (_files_in(match) if match.is_dir() else [match])]
     if not found:
         raise InvalidArgumentError(

@@ -171,7 +171,9 @@ def _merge(batches: Iterable[Any]) -> Iterator[Any]:
 
 def _part() -> int:
     context = TaskContext.get()
-    return 0 if context is None else int(context.partitionId())
+    if context is None:  # without it, one total would stand for all
+        raise EngineError("Expected a task of Spark that knows its partition.")
+    return int(context.partitionId())
 
 
 def _batch(numbers: list[int], binaries: list[bytes], *names: str) -> Any:
