@@ -485,7 +485,7 @@ def test_standard_errors_are_those_of_the_noise():
     stddev = last.sensitivity * last.event.noise_multiplier * last.noise_shape
     rng = np.random.default_rng(0)
     means, noises = [], []
-    for _ in range(24):
+    for _ in range(40):
         redrawn = list(transcript.releases)
         redrawn[position] = dataclasses.replace(last, noisy=last.raw + rng.normal(0, stddev))
         with replay(Recording(redrawn)):
