@@ -18,6 +18,7 @@ from dpem.models.mixed_mixture import MixedMixture
 from dpem.models.private_bounds import private_bounds
 from dpem.models.private_em import PrivateEM
 from dpem.models.table_quality import compare_tables
+from dpem.planner import Outlook, epsilon_needed, plan
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.statement import PrivacyStatement
 
@@ -34,6 +35,7 @@ __all__ = [
     "KMeans",
     "Ledger",
     "MixedMixture",
+    "Outlook",
     "PoissonMixture",
     "PrivacyStatement",
     "PrivateEM",
@@ -43,11 +45,13 @@ __all__ = [
     "clipped_fraction",
     "compare_tables",
     "cosine_basis",
+    "epsilon_needed",
     "errors",
     "factors_allowed",
     "load",
     "nicv",
     "paper",
+    "plan",
     "privacy",
     "private_bounds",
     "private_nicv",

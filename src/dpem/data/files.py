@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpem.data.schema import Schema
     from dpem.data.table_rows import TableRows
 
-__all__ = ["FileRows", "Files"]
+__all__ = ["FileRows", "Files", "file_head"]
 
 
 @dataclass(frozen=True)
@@ -136,18 +136,34 @@ def _files_in(folder: Path) -> list[Path]:
     ]
 
 
+def file_head(files: Files | str | os.PathLike[str]) -> tuple[Any, bool]:
+    """Return an empty table with the names and types of the first file, and whether it has types."""
+    files = files if isinstance(files, Files) else Files(files)
+    first = files.listed()[0]
+    read = FORMATS[_one_format([first], files.format)](files)
+    try:
+        head = read.head(first)
+    except read.errors:
+        raise _damaged(first) from None
+    return head, not read.is_text
+
+
+def _one_format(paths: Sequence[Path], declared: str | None) -> str:
+    formats = {declared or format_of(path) for path in paths}
+    if len(formats) != 1 or None in formats:
+        raise InvalidArgumentError(
+            f"Expected files of one format that their ending tells ({', '.join(FORMATS)}), got "
+            f"{listed([path.name for path in paths], 3)}. Say which with dpem.Files(path, format=)."
+        )
+    return str(formats.pop())
+
+
 class FileRows(StreamedRows):
     """Rows of files, in the order of their names; how many there are is read off them where it is public."""
 
     def __init__(self, files: Files, schema: Schema | None, *, by_position: bool = False) -> None:
         self._files = files.listed()
-        formats = {files.format or format_of(file) for file in self._files}
-        if len(formats) != 1 or None in formats:
-            raise InvalidArgumentError(
-                f"Expected files of one format that their ending tells ({', '.join(FORMATS)}), got "
-                f"{listed([file.name for file in self._files], 3)}. Say which with dpem.Files(path, format=)."
-            )
-        self._format: FileFormat = FORMATS[formats.pop() or ""](files)
+        self._format: FileFormat = FORMATS[_one_format(self._files, files.format)](files)
         self._marks = {file: _mark(file) for file in self._files}
         columns = files.columns
         if columns is None and schema is None and self._format.is_text:

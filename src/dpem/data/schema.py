@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
+from dpem._files import replacing
 from dpem.data.column import Column, declared_column, default_outside
 from dpem.data.table_types import kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import os
-
     from numpy.typing import NDArray
 
 __all__ = ["Column", "Schema"]
+
+
+_DATASET = "dataset"
 
 
 class Schema:
@@ -40,6 +43,9 @@ class Schema:
         - ``outside``: where undeclared values go. Numbers: "clip" (default) or "missing". Categories: "other"
           (default for categorical), one of the categories, or "missing" (default where missing is allowed).
 
+        Beside the columns, ``dataset`` may name the data set that they describe: a fit then refuses a ledger
+        of another name.
+
         A cell that is missing where none may be, or no number at all, goes to the middle of the bounds, or to
         where undeclared categories go. Bounds and categories may be left out of a draft; a fit then asks.
 
@@ -53,17 +59,24 @@ class Schema:
     True
     """
 
-    def __init__(self, columns: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, columns: Mapping[str, Any]) -> None:
         if not columns or not hasattr(columns, "items"):
             raise _validate.fail("a mapping with at least one column", "columns", columns)
-        self.columns = tuple(declared_column(name, declared) for name, declared in columns.items())
+        declared = dict(columns)
+        self.dataset: str | None = None
+        if isinstance(declared.get(_DATASET), str):  # a column of that name is a mapping
+            self.dataset = _validate.text(declared.pop(_DATASET), _DATASET)
+            if not declared:
+                raise _validate.fail("a mapping with at least one column", "columns", columns)
+        self.columns = tuple(declared_column(name, column) for name, column in declared.items())
 
     # -- other ways to make one --------------------------------------------------------------------------
 
     @classmethod
-    def from_columns(cls, columns: Sequence[Column]) -> Schema:
+    def from_columns(cls, columns: Sequence[Column], dataset: str | None = None) -> Schema:
         """Build a schema from columns."""
-        return cls({column.name: column.to_dict() for column in columns})
+        named = {} if dataset is None else {_DATASET: dataset}
+        return cls(named | {column.name: column.to_dict() for column in columns})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
@@ -87,15 +100,11 @@ class Schema:
         """Write the schema to a TOML or JSON file, to be edited and read again."""
         import tomli_w  # noqa: PLC0415  (rarely needed, and `import dpem` stays quick)
 
-        file = Path(path)
         declared = self.to_dict()
-        content = tomli_w.dumps(declared) if _file_kind(file) == "toml" else json.dumps(declared, indent=2)
-        try:
+        is_toml = _file_kind(Path(path)) == "toml"
+        content = tomli_w.dumps(declared) if is_toml else json.dumps(declared, indent=2)
+        with replacing(path) as file:
             file.write_text(content + "\n", encoding="utf-8")
-        except OSError as error:
-            raise InvalidArgumentError(
-                f"Expected a folder that can be written, got path={str(path)!r}: {error.strerror}."
-            ) from error
 
     @classmethod
     def from_types(cls, table: Any) -> Schema:
@@ -107,8 +116,9 @@ class Schema:
 
         Parameters
         ----------
-        table : DataFrame, or mapping of str to type
-            A table of pandas, polars or pyarrow, or names with types such as ``{"age": int, "sex": str}``.
+        table : DataFrame, path of a Parquet or Arrow file, or mapping of str to type
+            A table of pandas, polars or pyarrow, a file whose head is read, or names with types such as
+            ``{"age": int, "sex": str}``.
 
         Examples
         --------
@@ -118,6 +128,15 @@ class Schema:
         >>> draft.declare({"age": {"bounds": [0, 120]}}).lacking
         ()
         """
+        if isinstance(table, str | os.PathLike):
+            from dpem.data.files import file_head  # noqa: PLC0415  (it knows schemas)
+
+            table, typed = file_head(table)
+            if not typed:
+                raise InvalidArgumentError(
+                    "Expected a file with types, got CSV, whose cells have none. Name them, such as "
+                    '{"age": int, "sex": str}.'
+                )
         return cls({name: {"kind": kind} for name, kind in kinds_of_table(table).items()})
 
     def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
@@ -146,7 +165,7 @@ class Schema:
                 f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. It has "
                 f"{listed(self.names)}."
             )
-        return Schema.from_columns([by_name[name] for name in names])
+        return Schema.from_columns([by_name[name] for name in names], self.dataset)
 
     def filled(self) -> Schema:
         """Return the schema with no missing cells: they go where undeclared values go."""
@@ -156,7 +175,7 @@ class Schema:
             if column.missing and outside == "missing":
                 outside = default_outside(column.kind, column.categories, missing=False)
             columns.append(replace(column, missing=False, outside=outside))
-        return Schema.from_columns(columns)
+        return Schema.from_columns(columns, self.dataset)
 
     # -- what it says ------------------------------------------------------------------------------------
 
@@ -209,7 +228,8 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration, ready for JSON or TOML."""
-        return {column.name: column.to_dict() for column in self.columns}
+        named = {} if self.dataset is None else {_DATASET: self.dataset}
+        return named | {column.name: column.to_dict() for column in self.columns}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self._text == other._text

@@ -16,13 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 from dpem import _validate
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.frames import frame_of
+from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import ReleaseGate
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows
 from dpem.errors import DeltaWarning, InvalidArgumentError
-from dpem.privacy.ledger import Ledger
+from dpem.privacy.ledger import Charge, Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import PublicRandom, public_random
 from dpem.privacy.statement import PrivacyStatement
@@ -71,6 +72,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     privacy_: PrivacyStatement
     plan_: Plan | None
+    charge_: Charge | None
+    n_rows_: int | None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -150,20 +153,21 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return the number of rows where it is public."""
         if self.adjacency == "add_remove":
             return None
-        if self.delta >= 1 / source.n_rows:
+        self._warn_of_delta(source.n_rows)
+        return source.n_rows
+
+    def _warn_of_delta(self, n_rows: int) -> None:
+        if self.delta >= 1 / n_rows:
             warnings.warn(
-                f"delta={self.delta:g} is not below one over the number of rows ({source.n_rows}): a "
+                f"delta={self.delta:g} is not below one over the number of rows ({n_rows}): a "
                 f"mechanism that publishes one row outright would meet it. Choose a smaller delta.",
                 DeltaWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
-        return source.n_rows
 
     def _gate(self, plan: Plan, source: RowSource, domain: RowGrid, n_jobs: int | None = None) -> ReleaseGate:
         """Charge the whole plan and return the gate that may read the rows."""
-        ledger = self.ledger
-        if ledger is not None and not isinstance(ledger, Ledger):
-            ledger = Ledger(ledger)
+        ledger = opened_ledger(self.ledger, self.schema)
         purpose = f"{self._public_name}.fit"
         engine = engine_for(source, n_jobs or self.n_jobs)
         n_rows = source.n_rows if plan.adjacency == "replace_one" else None
@@ -191,7 +195,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         gate.close()
         self._keep_columns(source)
         plan = gate.plan
-        self.plan_ = plan
+        self.plan_, self.charge_ = plan, gate.charge
+        self.n_rows_ = source.n_rows if plan.adjacency == "replace_one" else None
         self.privacy_ = PrivacyStatement(
             plan.epsilon,
             plan.delta,
@@ -212,7 +217,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _state_not_private(self, source: RowSource) -> None:
         self._keep_columns(source)
-        self.plan_ = None
+        self.plan_, self.charge_, self.n_rows_ = None, None, None
         self.privacy_ = PrivacyStatement.not_private()
 
     # -- after the fit -----------------------------------------------------------------------------------
@@ -270,6 +275,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             "privacy": self.privacy_.to_dict(),
             "plan": None if self.plan_ is None else self.plan_.to_dict(),
             "n_iter": getattr(self, "n_iter_", None),
+            "charge": None if self.charge_ is None else self.charge_.to_dict(),
+            "n_rows": self.n_rows_,
         }
         write_model(path, metadata, self._arrays())
 
@@ -319,6 +326,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             model.n_iter_ = metadata["n_iter"]
         if model.plan_ and model.plan_.event != privacy.event:
             raise KeyError("plan")
+        charge, n_rows = metadata.get("charge"), metadata.get("n_rows")
+        model.charge_ = None if charge is None else Charge.from_dict(charge)
+        model.n_rows_ = None if n_rows is None else _validate.integer(n_rows, "n_rows")
         model._restore_arrays(arrays)
         return model
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dpem import _validate
 from dpem.data import Domain, Schema
 from dpem.data.domain import GRID
+from dpem.em.opened_ledger import opened_ledger
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
 from dpem.em.transcript import described
 from dpem.engines import engine_for, open_rows
-from dpem.privacy.ledger import Ledger
 from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.statement import PrivacyStatement
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
+    from dpem.privacy.ledger import Ledger
 
 __all__ = ["PrivateValue", "release_one"]
 
@@ -101,8 +102,7 @@ def release_one(
         adjacency=adjacency,
         unit=PrivacyUnit(rows_per_person),
     )
-    if ledger is not None and not isinstance(ledger, Ledger):
-        ledger = Ledger(ledger)
+    ledger = opened_ledger(ledger, schema)
     grid = map_rows(domain) if map_rows is not None else domain
     engine = engine_for(source, n_jobs)
     facts = [domain.describe(source.names), described(query), None if private_n else source.n_rows]

@@ -7,16 +7,18 @@ then moved there, so that a crash leaves no half of it.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem._files import replacing
 from dpem.errors import DpemError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    import os
 
 __all__ = ["ModelFileError", "read_model", "write_model"]
 
@@ -35,23 +37,9 @@ def write_model(
     if _METADATA in arrays:
         raise InvalidArgumentError(f"Expected arrays with other names than {_METADATA!r}.")
     content = json.dumps({"format": FORMAT_VERSION, **metadata}, allow_nan=False).encode()
-    target = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    except OSError as error:
-        raise ModelFileError(
-            f"Expected a folder that can be written, got path={str(path)!r}: {error.strerror}."
-        ) from error
-    try:
-        with os.fdopen(handle, "wb") as file:
-            everything: dict[str, Any] = {_METADATA: np.frombuffer(content, dtype=np.uint8), **arrays}
-            np.savez_compressed(file, **everything)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    everything: dict[str, Any] = {_METADATA: np.frombuffer(content, dtype=np.uint8), **arrays}
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez_compressed(file, **everything)
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpem.em import statistics
+from dpem.em.progress import tell_listener
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.em.transcript import active_transcript, require_no_recording
 from dpem.errors import DpemError
 from dpem.privacy.events import LaplaceEvent
+from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
 
@@ -89,6 +91,7 @@ class ReleaseGate:
         self._used: Counter[str] = Counter()
         self._transcript = active_transcript()
         require_no_recording(recording=_recording.get() is not None)
+        self.charge: Charge | None = None
         if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
             spend = None
             if ledger is not None:
@@ -99,8 +102,12 @@ class ReleaseGate:
                     unit=plan.unit,
                     insecure_noise=_recording.get() is not None,
                 )
+            if ledger is not None and spend is not None:
+                self.charge = Charge(ledger.name, spend.number, spend.hash)
             if self._transcript is not None:
-                self._transcript.paid(ledger, spend)
+                self._transcript.paid(self.charge)
+        elif self._transcript is not None:
+            self.charge = self._transcript.charge
         self.insecure_noise = False
 
     def close(self) -> None:
@@ -126,6 +133,8 @@ class ReleaseGate:
         one_row = statistic.sensitivity(self.plan.adjacency, norm)
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(f"Stage {name!r} was planned for a smaller sensitivity.")
+        planned = sum(stage.repeats for stage in self.plan.stages)
+        tell_listener(stage.name, self._used.total(), planned)
         self._used[name] += 1
         released = self._released_before(stage, statistic)
         if released is None:

@@ -23,7 +23,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, TranscriptError
-from dpem.privacy.ledger import Head
+from dpem.privacy.ledger import Charge, Head
 from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
     from dpem.em.plan import Plan
     from dpem.em.statistics import ReleasedStatistics
-    from dpem.privacy.ledger import Ledger, Spend
+    from dpem.privacy.ledger import Ledger
 
-__all__ = ["Transcript", "active_transcript", "described", "resumable"]
+__all__ = ["Transcript", "active_transcript", "described", "is_paid", "resumable"]
 
 _MARKS = {"application_id": 0x6470656E, "user_version": 1}
 _CREATE = f"""
@@ -97,6 +97,17 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
             yield
         finally:
             _active.reset(token)
+
+
+def is_paid(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds a fit that was paid for, so that it is worth keeping."""
+    if not Path(path).exists() or Path(path).stat().st_size == 0:
+        return False
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None, timeout=1.0)) as connection:
+            return connection.execute("SELECT 1 FROM fact WHERE name = 'charge'").fetchone() is not None
+    except sqlite3.Error:
+        return True  # not ours to judge
 
 
 @contextmanager
@@ -219,18 +230,21 @@ class Transcript:
             f"nothing was read."
         )
 
-    def paid(self, ledger: Ledger | None, spend: Spend | None) -> None:
+    def paid(self, charge: Charge | None) -> None:
         """Note which fit was paid, and where: from here on it can be continued, and no other."""
-        charge = {
-            "ledger": None if ledger is None else ledger.name,
-            "number": None if spend is None else spend.number,
-            "hash": None if spend is None else spend.hash,
-            "secure_noise": entropy().is_secure,
-        }
+        where = {"ledger": None, "number": None, "hash": None} if charge is None else charge.to_dict()
         self._run("BEGIN IMMEDIATE")
         self._fact("fit", self._which)
-        self._fact("charge", json.dumps(charge))
+        self._fact("charge", json.dumps(where | {"secure_noise": entropy().is_secure}))
         self._run("COMMIT")
+
+    @property
+    def charge(self) -> Charge | None:
+        """What an earlier run paid for this fit, where it paid a ledger."""
+        found = json.loads(self._value("charge") or "{}")
+        if found.get("number") is None:
+            return None
+        return Charge(found["ledger"], found["number"], found["hash"])
 
     def next_release(self, stage: str, size: int) -> tuple[np.ndarray[Any, Any], bool] | None:
         """Return the next release of an earlier run, or None where it has ended."""

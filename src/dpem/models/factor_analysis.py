@@ -169,35 +169,15 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         -------
         self
         """
-        k = _validate.integer(self.n_components, "n_components")
-        self._check_budget()
+        self._check_arguments()
         random_state = self._random()
-        source, domain = self._source(X, keep_distances=self.basis is not None)
-        d = source.n_columns
-        basis = None if self.basis is None else orthonormal_basis(self.basis, d)
-        most, what = (d, "columns") if basis is None else (basis.shape[1], "directions of the basis")
-        if k > most:
-            raise _validate.fail(f"at most as many factors as {what} ({most})", "n_components", k)
+        source, domain = self._source(X, keep_distances=self._keeps_distances)
         progress = Progress("FactorAnalysis", self.verbose)
+        request, projected = self._request(domain)
         if self._plain:
-            return self._fit_plain(source, k, random_state, progress)
-        projected = None if basis is None else ProjectedDomain(domain, basis)
-        request = FactorRequest(
-            k,
-            d if projected is None else projected.n_columns,
-            None if basis is None else (d, basis.shape[1]),
-        )
+            return self._fit_plain(source, request.n_components, random_state, progress)
         n_rows = self._public_rows(source)
-        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
-        if n_rows is not None:
-            shape = FactorShape.allowed(request.n_columns, n_rows, plan)
-            _warn_if_hidden(k, most, shape, plan)
-            plan = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
-        else:
-            for (
-                shape
-            ) in FactorShape.all_kinds():  # whichever it will be: its noise must be one that can be drawn
-                plan.refined("rest", request.stages(shape, plan.adjacency), by_release=True)
+        plan = self._plan(request, n_rows)
         gate = self._gate(plan, source, domain if projected is None else projected)
         with self._charged():
             fitted = fit_moment(gate, request, n_rows, random_state, progress)
@@ -216,6 +196,38 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         self.n_iter_ = n_iter
         self._state(gate, source, domain)
         return self
+
+    def _check_arguments(self) -> None:
+        _validate.integer(self.n_components, "n_components")
+        self._check_budget()
+
+    @property
+    def _keeps_distances(self) -> bool:
+        return self.basis is not None
+
+    def _request(self, domain: Domain) -> tuple[FactorRequest, ProjectedDomain | None]:
+        """Return what the arguments ask for, and the domain as the basis sees it."""
+        d, k = domain.n_columns, self.n_components
+        basis = None if self.basis is None else orthonormal_basis(self.basis, d)
+        most, what = (d, "columns") if basis is None else (basis.shape[1], "directions of the basis")
+        if k > most:
+            raise _validate.fail(f"at most as many factors as {what} ({most})", "n_components", k)
+        if basis is None:
+            return FactorRequest(k, d), None
+        projected = ProjectedDomain(domain, basis)
+        return FactorRequest(k, projected.n_columns, (d, basis.shape[1])), projected
+
+    def _plan(self, request: FactorRequest, n_rows: int | None) -> Plan:
+        """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
+        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        if n_rows is None:
+            for kind in FactorShape.all_kinds():  # whichever it will be: its noise must be one to be drawn
+                plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)
+            return plan
+        shape = FactorShape.allowed(request.n_columns, n_rows, plan)
+        most = request.n_columns if request.basis_shape is None else request.basis_shape[1]
+        _warn_if_hidden(request.n_components, most, shape, plan)
+        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
 
     def _fit_plain(self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress) -> Self:
         rows = source.in_memory().block().T
@@ -388,5 +400,5 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> N
         f"about {allowed} factors that share half of the variance. The rest may be noise. Use epsilon "
         f"of about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
         WeakSignalWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MomentRound", "Spread", "noise_of_one_row"]
 
-_COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
+COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
 _LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
 _NO_TRUST, _FULL_TRUST = 0.5, 0.8  # sizes of a moment, relative to its frame
@@ -140,13 +140,13 @@ class MomentRound:
             return max(mean + widening * deviation, _LEAST_CLIP * mean)
 
         def excess(ridge: float) -> float:
-            return noise_edge(per_square * squared_clip(ridge) * (1 + _COUNT_SCALE**2), d) - _LARGEST_EDGE
+            return noise_edge(per_square * squared_clip(ridge) * (1 + COUNT_SCALE**2), d) - _LARGEST_EDGE
 
         ridge, largest = 0.0, 10 * float(values.max())
         if excess(0.0) > 0:
             ridge = largest if excess(largest) > 0 else float(brentq(excess, 0.0, largest))
         tau = math.sqrt(squared_clip(ridge))
-        statistic = FrameMoments(before.components(ridge), 1, "full", tau, _COUNT_SCALE * tau)
+        statistic = FrameMoments(before.components(ridge), 1, "full", tau, COUNT_SCALE * tau)
         return cls(before, n_rows, ridge, statistic, n_components, sized, single)
 
     @cached_property

@@ -196,28 +196,20 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         -------
         self
         """
-        k = _validate.integer(self.n_components, "n_components")
-        covariance = cast(
-            "Covariance", _validate.one_of(self.covariance_type, "covariance_type", COVARIANCES)
-        )
-        iterations = None if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
-        background = _validate.within(self.background_weight, "background_weight", 0.0, 0.5)
-        if self.missing is not None:
-            _validate.one_of(self.missing, "missing", ("em",))
-        self._check_budget()
+        self._check_arguments()
         random_state = self._random()
-        source, domain = self._source(X, keep_distances=covariance == "spherical")
-        means_init = public_means(self.means_init, k, source.n_columns)
+        source, domain = self._source(X, keep_distances=self._keeps_distances)
+        request = self._request(domain)
         progress = Progress("GaussianMixture", self.verbose)
         if self._plain:
             plain = fit_plain(
                 source,
-                k,
-                covariance,
-                max_iter=100 if iterations is None else iterations,
+                request.n_components,
+                request.covariance,
+                max_iter=request.iterations or 100,
                 tol=_validate.non_negative(self.tol, "tol"),
                 reg_covar=_validate.non_negative(self.reg_covar, "reg_covar"),
-                means_init=means_init,
+                means_init=public_means(self.means_init, request.n_components, source.n_columns),
                 missing=self._allows_missing,
                 random_state=random_state,
                 n_jobs=self.n_jobs,
@@ -229,16 +221,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             self.n_iter_ = plain.n_iter
             self._state_not_private(source)
             return self
-        inside = None if means_init is None else domain.points_to_grid(means_init) / GRID
-        request = MixtureRequest(
-            k, source.n_columns, covariance, iterations, inside, background, self._allows_missing
-        )
         n_rows = self._public_rows(source)
-        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
-        if n_rows is not None:
-            shape = MixtureShape.allowed(request, n_rows, plan)
-            _warn_if_fewer(request, shape, plan)
-            plan = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        plan = self._plan(request, n_rows)
         gate = self._gate(plan, source, IncompleteRows(domain) if self._allows_missing else domain)
         with self._charged():
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
@@ -252,6 +236,42 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)
         return self
+
+    def _check_arguments(self) -> None:
+        _validate.integer(self.n_components, "n_components")
+        _validate.one_of(self.covariance_type, "covariance_type", COVARIANCES)
+        if self.max_iter is not None:
+            _validate.integer(self.max_iter, "max_iter")
+        _validate.within(self.background_weight, "background_weight", 0.0, 0.5)
+        if self.missing is not None:
+            _validate.one_of(self.missing, "missing", ("em",))
+        self._check_budget()
+
+    def _request(self, domain: Domain) -> MixtureRequest:
+        """Return what the arguments, which are checked, ask for."""
+        means_init = public_means(self.means_init, self.n_components, domain.n_columns)
+        return MixtureRequest(
+            self.n_components,
+            domain.n_columns,
+            cast("Covariance", self.covariance_type),
+            self.max_iter,
+            None if means_init is None else domain.points_to_grid(means_init) / GRID,
+            float(self.background_weight),
+            self._allows_missing,
+        )
+
+    def _plan(self, request: MixtureRequest, n_rows: int | None) -> Plan:
+        """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
+        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        if n_rows is None:
+            return plan
+        shape = MixtureShape.allowed(request, n_rows, plan)
+        _warn_if_fewer(request, shape, plan, stacklevel=4)
+        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+
+    @property
+    def _keeps_distances(self) -> bool:
+        return self.covariance_type == "spherical"
 
     @property
     def _allows_missing(self) -> bool:
@@ -381,7 +401,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             raise KeyError("parameters")
 
 
-def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan) -> None:
+def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, stacklevel: int = 3) -> None:
     """Say from public numbers, or the noisy number of rows, when noise leaves room for fewer components."""
     if shape.n_components == request.n_components:
         return
@@ -392,5 +412,5 @@ def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan) -> 
         f"leave room for {shape.n_components}, which is fitted. All of them need {remedy}, or a simpler "
         f"covariance_type.",
         FewerComponentsWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

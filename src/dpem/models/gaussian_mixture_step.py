@@ -19,6 +19,8 @@ from dpem.models.gaussian_density import cholesky
 from dpem.models.gaussian_pool import james_stein, symmetric
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpem.em.gaussian_moments import Covariance
@@ -276,6 +278,16 @@ class MixtureStep:
         values = np.clip(values, self.smallest_eigenvalue, LARGEST_EIGENVALUE)
         bounded = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
         return self._restrict(symmetric(pooled @ bounded @ pooled.T))
+
+
+def noise_of_averages(noises: Sequence[float], average_from: int) -> float:
+    """Return the noise of the moments after steps with these noises, averaged as `MixtureStep` does."""
+    memory, variance = 0.0, 0.0
+    for step, noise in enumerate(noises):
+        weight = noise**-2.0
+        kept = _FORGET if step >= max(1, average_from) else 0.0
+        memory, variance = kept * memory + weight, kept**2 * variance + weight
+    return float(np.sqrt(variance) / memory)
 
 
 def count_weights(counts: NDArray[np.float64], noise: float, total: float) -> NDArray[np.float64]:

@@ -156,11 +156,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
                 "Expected sample_weight=None. Weights would change how far one row can move the result, and "
                 "the guarantee with it. Repeat rows, with rows_per_person, if that is what they mean."
             )
-        k = _validate.integer(self.n_clusters, "n_clusters")
-        self._check_budget()
-        iterations = (
-            DEFAULT_ITERATIONS if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
-        )
+        self._check_arguments()
+        k = self.n_clusters
         random_state = self._random()
         source, domain = self._source(X)
         if self._plain:
@@ -171,9 +168,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             self._state_not_private(source)
             return self
         n_rows = self._public_rows(source)
-        plan = self._plan(source.n_columns, iterations)
-        if n_rows is not None:
-            _warn_if_hopeless(n_rows, k, plan)
+        plan = self._plan(source.n_columns, n_rows)
         gate = self._gate(plan, source, domain)
         progress = Progress("KMeans", self.verbose)
         with self._charged():
@@ -184,19 +179,29 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         # All at once, so that no interrupt leaves parameters beside another fit's statement.
         self.cluster_centers_ = domain.from_grid(centres)
         self.standard_errors_ = spread * (domain.radius / GRID)
-        self.n_iter_ = iterations
+        self.n_iter_ = plan.stage("lloyd").repeats
         self._state(gate, source, domain)
         return self
 
-    def _plan(self, n_columns: int, iterations: int) -> Plan:
-        return plan_kmeans(
+    def _check_arguments(self) -> None:
+        _validate.integer(self.n_clusters, "n_clusters")
+        if self.max_iter is not None:
+            _validate.integer(self.max_iter, "max_iter")
+        self._check_budget()
+
+    def _plan(self, n_columns: int, n_rows: int | None) -> Plan:
+        """Return the plan, with a warning where a known number of rows makes it poor."""
+        plan = plan_kmeans(
             n_columns,
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=self.adjacency,
             unit=self._unit,
-            iterations=iterations,
+            iterations=self.max_iter or DEFAULT_ITERATIONS,
         )
+        if n_rows is not None:
+            _warn_if_hopeless(n_rows, self.n_clusters, plan)
+        return plan
 
 
 def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> None:
@@ -213,5 +218,5 @@ def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> None:
         f"{n_rows} rows, {k} clusters and epsilon={plan.epsilon:g} leave n mu / K = {signal:.2g}; below "
         f"{_USEFUL:g} noise hides the clusters. Use {' or '.join(remedies)}, or more rows.",
         WeakSignalWarning,
-        stacklevel=3,
+        stacklevel=4,
     )

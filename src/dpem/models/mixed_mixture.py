@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.em.estimator import Ledger
+    from dpem.em.plan import Plan
 
 __all__ = ["MixedMixture"]
 
@@ -179,6 +180,30 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         -------
         self
         """
+        self._check_arguments()
+        random_state = self._random()
+        source = open_rows(X, self.schema)
+        if self.adjacency == "replace_one":
+            source.require_rows()
+        n_rows = self._public_rows(source)
+        progress = Progress(type(self).__name__, self.verbose)
+        request = self._request()
+        plan = self._plan(request, n_rows)
+        gate = self._gate(plan, source, request.grid)
+        with self._charged(), np.errstate(all="ignore"):
+            if isinstance(request, EMRequest):
+                fitted = fit_by_em(gate, request, n_rows, random_state, progress)
+            else:
+                fitted = fit_one_shot(gate, request, n_rows, random_state, progress)
+        self._keep(fitted)
+        self._state(gate, source, request.grid)
+        if isinstance(request, OneShotRequest):
+            by_release = request.left_out(gate.plan)
+            if by_release is not None and by_release != request.left_out(plan):
+                warnings.warn(by_release, WeakSignalWarning, stacklevel=2)
+        return self
+
+    def _check_arguments(self) -> None:
         self._check_budget()
         if self._plain:
             raise _validate.fail(
@@ -187,51 +212,41 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
                 self.epsilon,
                 "For a table without privacy take a large one, such as 100.",
             )
-        random_state = self._random()
         if not isinstance(self.schema, Schema):
             raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
         self.schema.require_complete()
-        method = _validate.one_of(self.method, "method", _METHODS)
-        k = None
+        _validate.one_of(self.method, "method", _METHODS)
         if not (isinstance(self.n_components, str) and self.n_components == "auto"):
-            k = _validate.integer(self.n_components, "n_components", remedy='Or "auto".')
-        iterations = DEFAULT_ITERATIONS
+            _validate.integer(self.n_components, "n_components", remedy='Or "auto".')
         if self.max_iter is not None:
-            iterations = _validate.integer(self.max_iter, "max_iter")
-        target = None if self.target is None else self._place(self.target, "target")
-        source = open_rows(X, self.schema)
-        if self.adjacency == "replace_one":
-            source.require_rows()
-        n_rows = self._public_rows(source)
+            _validate.integer(self.max_iter, "max_iter")
+        if self.target is not None:
+            self._place(self.target, "target")
+
+    def _request(self) -> OneShotRequest | EMRequest:
+        """Return what the arguments, which are checked, ask for."""
         grid = LevelGrid(self.schema)
-        progress = Progress(type(self).__name__, self.verbose)
+        k = None if isinstance(self.n_components, str) else self.n_components
+        if self.method == "em":
+            return EMRequest(grid, k, self.max_iter or DEFAULT_ITERATIONS)
+        target = None if self.target is None else self._place(self.target, "target")
+        return OneShotRequest(grid, k, target, thread_count(self.n_jobs))
+
+    def _plan(self, request: OneShotRequest | EMRequest, n_rows: int | None) -> Plan:
+        """Return the plan, with a warning of what it leaves out as far as that is known."""
         budget: dict[str, Any] = {
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": self.adjacency,
             "unit": self._unit,
         }
-        if method == "em":
-            request = EMRequest(grid, k, iterations)
-            gate = self._gate(request.plan(**budget), source, grid)
-            with self._charged(), np.errstate(all="ignore"):
-                fitted = fit_by_em(gate, request, n_rows, random_state, progress)
-        else:
-            wanted = OneShotRequest(grid, k, target, thread_count(self.n_jobs))
-            plan = wanted.plan(**budget, n_rows=n_rows)
-            left_out = wanted.left_out(plan)
-            if left_out is not None:  # said before anything is spent, where it is known by then
-                warnings.warn(left_out, WeakSignalWarning, stacklevel=2)
-            gate = self._gate(plan, source, grid)
-            with self._charged(), np.errstate(all="ignore"):
-                fitted = fit_one_shot(gate, wanted, n_rows, random_state, progress)
-        self._keep(fitted)
-        self._state(gate, source, grid)
-        if method == "oneshot":
-            by_release = wanted.left_out(gate.plan)
-            if by_release is not None and by_release != left_out:
-                warnings.warn(by_release, WeakSignalWarning, stacklevel=2)
-        return self
+        if isinstance(request, EMRequest):
+            return request.plan(**budget)
+        plan = request.plan(**budget, n_rows=n_rows)
+        left_out = request.left_out(plan)
+        if left_out is not None:
+            warnings.warn(left_out, WeakSignalWarning, stacklevel=3)
+        return plan
 
     def _keep(self, fitted: FittedTable) -> None:
         """Write what a fit found."""

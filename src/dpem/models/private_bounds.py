@@ -13,7 +13,8 @@ from dpem import _validate
 from dpem.data import Schema
 from dpem.data.column import LARGEST
 from dpem.em.contingency import Histograms
-from dpem.em.estimator import Adjacency, Ledger, PrivacyStatement
+from dpem.em.estimator import Adjacency, PrivacyStatement
+from dpem.em.opened_ledger import opened_ledger
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
 from dpem.engines import engine_for, open_rows
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Column
+    from dpem.em.estimator import Ledger
     from dpem.em.statistics import ReleasedStatistics
 
 __all__ = ["PrivateBounds", "private_bounds"]
@@ -134,8 +136,7 @@ def private_bounds(
         adjacency=adjacency,
         unit=PrivacyUnit(rows_per_person),
     )
-    if ledger is not None and not isinstance(ledger, Ledger):
-        ledger = Ledger(ledger)
+    ledger = opened_ledger(ledger, schema)
     rows = _Magnitudes()
     engine = engine_for(source, n_jobs)
     facts = [schema.to_dict(), coverage, None if private_n else source.n_rows]

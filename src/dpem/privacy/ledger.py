@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import sqlite3
     from contextlib import AbstractContextManager
 
-__all__ = ["Head", "Ledger", "Spend"]
+__all__ = ["Charge", "Head", "Ledger", "Spend"]
 
 # Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
 _UNITS = 2**100
@@ -45,6 +45,38 @@ class Head:
 
     number: int
     hash: str
+
+
+@dataclass(frozen=True)
+class Charge:
+    """Where a released model was paid for; it is kept in the model, and can be looked up in the ledger.
+
+    Attributes
+    ----------
+    ledger : str
+        The declared name of the protected data set.
+    number : int
+        The number of the record.
+    hash : str
+        Its link in the ledger's chain: no other record of any ledger has it.
+    """
+
+    ledger: str
+    number: int
+    hash: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_dict(cls, description: dict[str, Any]) -> Charge:
+        """Rebuild what :meth:`to_dict` described."""
+        return cls(
+            _validate.text(description["ledger"], "ledger"),
+            _validate.integer(description["number"], "number"),
+            _validate.text(description["hash"], "hash"),
+        )
 
 
 @dataclass(frozen=True)
@@ -86,6 +118,10 @@ class Ledger:
     ----------
     path : path-like
         The SQLite file.
+    purpose : str, optional
+        Said in every charge, beside what an estimator says of itself.
+    analyst : str, optional
+        Who asks, unless a charge says otherwise. The name of the operating system's user unless given.
 
     Examples
     --------
@@ -101,8 +137,12 @@ class Ledger:
     epsilon = 0.834232 at delta = 1e-05
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], *, purpose: str | None = None, analyst: str | None = None
+    ) -> None:
         self.path = Path(path).absolute()
+        self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
+        self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
         with self._connection() as connection:
             self._read_terms(connection)
 
@@ -274,8 +314,10 @@ class Ledger:
             Where the plan costs more than is left; `remaining` and `requested` say how much.
         """
         purpose = _validate.text(purpose, "purpose", "Say what the release is for.")
+        if self._purpose is not None:
+            purpose = f"{purpose}: {self._purpose}"
         if analyst is None:
-            analyst = _user_name()
+            analyst = self._analyst or _user_name()
         analyst = _validate.text(analyst, "analyst", "Say who asks for the release.")
         self._check_terms(adjacency, unit)
         units = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)

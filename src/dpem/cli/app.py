@@ -1,0 +1,77 @@
+"""All commands in one application."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+import dpem
+from dpem.cli import budget, demo, fit, plan, predict, report, sample, schema
+from dpem.cli.console import Console, ExitCode
+
+__all__ = ["app", "main", "run"]
+
+app = typer.Typer(
+    name="dpem",
+    help="Fit latent-variable models to sensitive tables under differential privacy.",
+    epilog=(
+        "Exit codes: 0 done, 1 a defect of dpem, 2 wrong arguments, 3 the budget does not suffice, 4 "
+        "rows could "
+        "not be read, 5 a ledger, model or output file cannot be used, 130 interrupted. "
+        "Start with: [bold]dpem demo[/bold]"
+    ),
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"dpem {dpem.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+for module in (plan, schema, fit, sample, predict, report, demo):
+    module.register(app)
+app.add_typer(budget.app, name="budget")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command with these arguments, or those of the process; return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if "--json" not in given:
+        return _exit_code(given, standalone=True)
+    try:
+        return _exit_code(given, standalone=False)
+    except Exception as error:
+        message: Any = getattr(error, "format_message", None)  # of wrong arguments
+        if message is None:
+            raise
+        Console(as_json=True).fail("UsageError", message(), ExitCode.ARGUMENTS)
+        return int(ExitCode.ARGUMENTS)
+
+
+def _exit_code(arguments: Sequence[str], *, standalone: bool) -> int:
+    try:
+        code = app(list(arguments), prog_name="dpem", standalone_mode=standalone)
+    except SystemExit as end:
+        code = end.code
+    return int(code) if isinstance(code, int) else 0
+
+
+def run() -> None:
+    """Run as a process."""
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""`dpem budget`: make, show and check the ledger of a protected data set."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import dpem
+from dpem.cli import options
+from dpem.cli.console import Console, command, number
+from dpem.errors import InvalidArgumentError
+from dpem.privacy.ledger import Head
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Make, show and check the ledger of a protected data set.", no_args_is_help=True)
+
+_Path = Annotated[Path, typer.Argument(help="The ledger file.")]
+
+
+def init(
+    console: Console,
+    path: _Path,
+    name: Annotated[str, typer.Option("--name", help="The name of the data set, such as 'patients 2026'.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all releases together may cost.")],
+    delta: options.DeltaOption = options.DEFAULT_DELTA,
+    adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
+    rows_per_person: options.PersonOption = 1,
+) -> None:
+    """Make the ledger of a data set, with a cap that its owner decides on. It cannot be raised later."""
+    ledger = dpem.Ledger.create(
+        path,
+        name=name,
+        cap_epsilon=epsilon,
+        cap_delta=delta,
+        adjacency=adjacency.value,
+        rows_per_person=rows_per_person,
+    )
+    console.say(f"Made {path}: the ledger of {name!r} with {ledger.cap}.")
+    console.result(ledger.export() | {"path": str(path)})
+
+
+def show(console: Console, path: _Path) -> None:
+    """Show what was spent, by whom and for what, and what is left."""
+    ledger = dpem.Ledger(path)
+    left, spends = ledger.remaining(), ledger.history()
+    console.say(f"Ledger of {ledger.name!r}, made {ledger.created}", style="bold")
+    console.say(f"cap: {ledger.cap}; neighbours: {ledger.adjacency.value}; unit: {ledger.unit}")
+    rows = [
+        (
+            s.number,
+            s.time,
+            s.purpose + (" [INSECURE NOISE]" if s.insecure_noise else ""),
+            s.analyst,
+            number(s.cost.epsilon, 4),
+        )
+        for s in spends
+    ]
+    console.table(["no.", "time (UTC)", "purpose", "analyst", "epsilon alone"], rows, left=4)
+    part = 1 - left.mu**2 / ledger.cap.mu**2
+    console.say(f"spent: {part:.1%} of the budget (mu², which adds up; epsilons do not)")
+    console.say(f"left: {left}")
+    console.result(ledger.export() | {"path": str(path), "spent_part": part})
+
+
+def verify(
+    console: Console,
+    path: _Path,
+    head: Annotated[
+        str | None,
+        typer.Option(
+            "--head", help="NUMBER:HASH of a record that was kept elsewhere: it must still be there."
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="A model file: its charge must be in the ledger.")
+    ] = None,
+) -> None:
+    """Check that no record was changed, and that known ones are still there."""
+    ledger = dpem.Ledger(path)
+    ledger.verify(None if head is None else _head(head))
+    if model is not None:
+        charge = dpem.load(model).charge_
+        if charge is None:
+            raise InvalidArgumentError(
+                f"Expected a model that a ledger paid for, got {str(model)!r}: none did."
+            )
+        ledger.verify(Head(charge.number, charge.hash))
+        console.say(f"{model} was paid for by record {charge.number}.")
+    newest = ledger.head()
+    console.say(
+        f"The ledger of {ledger.name!r} holds: {newest.number} records, chained and summed correctly."
+    )
+    console.line(f"To prove later that none was cut off, keep: --head {newest.number}:{newest.hash}")
+    console.result({"path": str(path), "holds": True, "head": {"number": newest.number, "hash": newest.hash}})
+
+
+def _head(text: str) -> Head:
+    name, _, digest = text.partition(":")
+    if not name.isdigit() or not digest:
+        raise InvalidArgumentError(f"Expected --head NUMBER:HASH, got {text!r}.")
+    return Head(int(name), digest)
+
+
+command(app, "init", init, 'dpem budget init patients.ledger --name "patients 2026" --epsilon 2 --delta 1e-6')
+command(app, "show", show, "dpem budget show patients.ledger")
+command(app, "verify", verify, "dpem budget verify patients.ledger --model clusters.dpem")

@@ -1,0 +1,268 @@
+"""What a person or a program sees: text or JSON on standard output, the rest on standard error."""
+
+import functools
+import json
+import math
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import rich.box
+import rich.console
+import rich.markup
+import rich.progress
+import rich.table
+import typer
+
+from dpem.em.persistence import ModelFileError
+from dpem.em.progress import listening
+from dpem.errors import (
+    BudgetError,
+    DataError,
+    DpemError,
+    DpemWarning,
+    EngineError,
+    InsufficientBudgetError,
+    LedgerError,
+    OutputError,
+    TranscriptError,
+)
+
+__all__ = ["Console", "ExitCode", "command", "number"]
+
+
+class ExitCode(IntEnum):
+    """What the process says when it ends."""
+
+    DONE = 0
+    DEFECT = 1
+    ARGUMENTS = 2
+    BUDGET = 3
+    ROWS = 4
+    FILES = 5
+    INTERRUPTED = 130
+
+
+_CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
+    (InsufficientBudgetError, ExitCode.BUDGET),
+    (BudgetError, ExitCode.ARGUMENTS),
+    (DataError, ExitCode.ROWS),
+    (EngineError, ExitCode.ROWS),
+    (LedgerError, ExitCode.FILES),
+    (ModelFileError, ExitCode.FILES),
+    (OutputError, ExitCode.FILES),
+    (TranscriptError, ExitCode.FILES),
+    (DpemError, ExitCode.ARGUMENTS),
+)
+
+
+class Console:
+    """Where a command writes: `say` and `table` for people, `result` for programs."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self.warnings: list[str] = []
+        self._out = rich.console.Console(highlight=False, soft_wrap=False)
+        self._err = rich.console.Console(stderr=True, highlight=False)
+
+    # -- for people --------------------------------------------------------------------------------------
+
+    def say(self, text: str = "", style: str | None = None) -> None:
+        """Print a paragraph, as it is."""
+        if not self.as_json:
+            self._out.print(rich.markup.escape(text), style=style)
+
+    def line(self, text: str, style: str | None = None) -> None:
+        """Print what may be copied, such as a path or a command: it is never broken into lines."""
+        if not self.as_json:
+            self._out.print(rich.markup.escape(text), style=style, soft_wrap=True)
+
+    def heading(self, text: str) -> None:
+        """Print the title of a part."""
+        if not self.as_json:
+            self._out.print(f"\n[bold]{rich.markup.escape(text)}[/bold]")
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, left: int = 1) -> None:
+        """Print a table; the first `left` columns are text."""
+        if self.as_json:
+            return
+        table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
+        for j, name in enumerate(columns):
+            table.add_column(
+                rich.markup.escape(name), justify="left" if j < left else "right", overflow="fold"
+            )
+        for row in rows:
+            table.add_row(*(rich.markup.escape(str(cell)) for cell in row))
+        self._out.print(table)
+
+    def warn(self, text: str) -> None:
+        """Print a warning on standard error; JSON holds it too."""
+        self.warnings.append(text)
+        self._err.print(f"[yellow]Warning:[/yellow] {rich.markup.escape(text)}")
+
+    def note(self, text: str) -> None:
+        """Print something on standard error."""
+        self._err.print(rich.markup.escape(text))
+
+    @contextmanager
+    def releases(self, what: str) -> Iterator[None]:
+        """Show a bar of the releases that fits inside the block make."""
+        with self._progress() as bar:
+            task = bar.add_task(what, total=None)
+
+            def listen(stage: str, done: int, planned: int) -> None:
+                bar.update(task, description=f"{what}: {stage}", completed=done, total=planned)
+
+            with listening(listen):
+                yield
+            bar.update(task, description=what, completed=1, total=1)
+
+    @contextmanager
+    def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
+        """Show a bar of rows; yield a function that tells how many more are done."""
+        with self._progress() as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda more: bar.advance(task, more)
+
+    def _progress(self) -> rich.progress.Progress:
+        return rich.progress.Progress(
+            rich.progress.TextColumn("{task.description}"),
+            rich.progress.BarColumn(),
+            rich.progress.MofNCompleteColumn(),
+            rich.progress.TimeElapsedColumn(),
+            console=self._err,
+            disable=not self._err.is_terminal,
+            transient=True,
+        )
+
+    # -- for programs ------------------------------------------------------------------------------------
+
+    def result(self, content: dict[str, Any]) -> None:
+        """Print the one JSON object of a command that was asked for it."""
+        if self.as_json:
+            whole = content | ({"warnings": self.warnings} if "warnings" not in content else {})
+            sys.stdout.write(json.dumps(_finite(whole), indent=2, default=str) + "\n")
+
+    def fail(self, kind: str, message: str, code: ExitCode, notes: Sequence[str] = ()) -> None:
+        """Say what went wrong."""
+        if self.as_json:
+            error = {"type": kind, "message": message, "exit_code": int(code), "notes": list(notes)}
+            sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
+            return
+        self._err.print(f"[bold red]Error:[/bold red] {rich.markup.escape(message)}")
+        for note in notes:
+            self._err.print(rich.markup.escape(note))
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number for people: some digits, no exponent where none is needed."""
+    if not math.isfinite(value) or value == 0:
+        return f"{value:g}"
+    if not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}"
+
+
+def _finite(value: Any) -> Any:
+    """Return data with infinite numbers as text: JSON has none."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def command(app: typer.Typer, name: str, function: Callable[..., Any], *example: str) -> None:
+    """Register a command: a function whose first argument is the console, with examples for its help.
+
+    Errors that a person can mend end it with their message and an exit code of their own; anything else is
+    a defect, told by its place alone, since what a library says of it may show a value of the table.
+    """
+
+    @functools.wraps(function)
+    def wrapped(**arguments: Any) -> None:
+        console = Console(as_json=bool(arguments.pop("as_json")))
+        with _showing_warnings(console), _telling_errors(console):
+            function(console, **arguments)
+
+    parameters = dict(function.__annotations__)
+    parameters.pop("console")
+    parameters.pop("return", None)
+    wrapped.__signature__ = _signature(function)  # type: ignore[attr-defined]
+    wrapped.__annotations__ = parameters | {"as_json": bool}
+    del wrapped.__wrapped__  # typer would look at it
+    lines = "\n\n".join(f"[bold]{rich.markup.escape(line)}[/bold]" for line in example)
+    app.command(name, epilog=f"Example:\n\n{lines}")(wrapped)
+
+
+def _signature(function: Callable[..., Any]) -> Any:
+    import inspect  # noqa: PLC0415
+
+    signature = inspect.signature(function)
+    json_option = inspect.Parameter(
+        "as_json",
+        inspect.Parameter.KEYWORD_ONLY,
+        default=typer.Option(False, "--json", help="Print one JSON object, for programs."),
+        annotation=bool,
+    )
+    own = [
+        p.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for p in signature.parameters.values()
+        if p.name != "console"
+    ]
+    return signature.replace(parameters=[*own, json_option], return_annotation=None)
+
+
+@contextmanager
+def _showing_warnings(console: Console) -> Iterator[None]:
+    """Show the package's warnings as lines; others stay silent: a library's may show values."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", DpemWarning)
+        warnings.showwarning = lambda message, *_, **__: console.warn(str(message))
+        yield
+
+
+@contextmanager
+def _telling_errors(console: Console) -> Iterator[None]:
+    try:
+        yield
+    except DpemError as error:
+        code = next(code for kind, code in _CODES if isinstance(error, kind))
+        console.fail(type(error).__name__, str(error), code, getattr(error, "__notes__", ()))
+    except KeyboardInterrupt as error:
+        code = ExitCode.INTERRUPTED
+        console.fail(
+            "Interrupted", "Interrupted. No output was written.", code, getattr(error, "__notes__", ())
+        )
+    except typer.Exit:
+        raise
+    except MemoryError:
+        code = ExitCode.ROWS
+        console.fail("MemoryError", "Expected rows that fit into memory, got more. Give fewer at once.", code)
+    except Exception as error:
+        if os.environ.get("DPEM_DEBUG") == "1" or type(error).__module__.partition(".")[0] in (
+            "typer",
+            "click",
+        ):
+            raise
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        code = ExitCode.DEFECT
+        console.fail(
+            type(error).__name__,
+            f"A defect of dpem: {type(error).__name__} in {Path(place.filename).name}, line "
+            f"{place.lineno}. Please "
+            f"report it. DPEM_DEBUG=1 shows more, possibly values of your table.",
+            code,
+            getattr(error, "__notes__", ()),
+        )
+    else:
+        return
+    raise typer.Exit(int(code))

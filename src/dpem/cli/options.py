@@ -1,0 +1,172 @@
+"""Options that several commands share, and how their text is read."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import dpem
+from dpem.errors import InvalidArgumentError
+
+__all__ = ["Model", "estimator_of", "named_numbers", "pairs", "table_files"]
+
+DEFAULT_DELTA = 1e-6
+
+
+class Model(StrEnum):
+    """What can be fitted."""
+
+    MIXTURE = "mixture"
+    KMEANS = "kmeans"
+    FACTORS = "factors"
+    TABLE = "table"
+
+
+class Covariance(StrEnum):
+    """The form of a mixture's covariances."""
+
+    FULL = "full"
+    TIED = "tied"
+    DIAG = "diag"
+    SPHERICAL = "spherical"
+
+
+class Relation(StrEnum):
+    """Which tables are neighbours."""
+
+    REPLACE_ONE = "replace_one"
+    ADD_REMOVE = "add_remove"
+
+
+ModelOption = Annotated[
+    Model,
+    typer.Option(
+        "--model",
+        "-m",
+        help="mixture: clusters with densities. kmeans: cluster centres. factors: factor analysis. table: "
+        "synthetic rows of columns of every kind.",
+    ),
+]
+ComponentsOption = Annotated[
+    int | None,
+    typer.Option("--components", "-k", help="Clusters, components or factors: 5, 8 or 2 unless given."),
+]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
+DeltaOption = Annotated[
+    float, typer.Option("--delta", help="The other half of the budget: well below 1 / rows.")
+]
+RelationOption = Annotated[
+    Relation,
+    typer.Option("--adjacency", help="replace_one: the number of rows is public. add_remove: it is private."),
+]
+PersonOption = Annotated[
+    int, typer.Option("--rows-per-person", help="The most rows of one person; the guarantee is for persons.")
+]
+CovarianceOption = Annotated[Covariance, typer.Option("--covariance", help="Of a mixture.")]
+TargetOption = Annotated[
+    str | None, typer.Option("--target", help="Of a table: the column whose relation to the others is kept.")
+]
+ColumnsOption = Annotated[
+    str | None,
+    typer.Option("--columns", help="Columns to use, such as age,bmi: all of the schema unless given."),
+]
+DelimiterOption = Annotated[str, typer.Option("--delimiter", help="Between the cells of a CSV file.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an output file that exists.")]
+SeedOption = Annotated[
+    int | None,
+    typer.Option("--seed", help="Seeds free choices such as sampling. It never touches the noise."),
+]
+
+
+def table_files(paths: Sequence[Path], delimiter: str, columns: Sequence[str] | None = None) -> dpem.Files:
+    """Return the files of a table."""
+    delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
+    return dpem.Files([str(path) for path in paths], delimiter=delimiter, columns=columns)
+
+
+def chosen_schema(path: Path, columns: str | None) -> dpem.Schema:
+    """Return the schema of a file, or some of its columns."""
+    schema = dpem.Schema.read(path)
+    return schema if columns is None else schema.select(_names(columns))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+    """Return NAME=VALUE options by name."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        name, separator, value = text.partition("=")
+        if not separator or not name.strip():
+            raise InvalidArgumentError(f"Expected NAME=VALUE for {option}, got {text!r}.")
+        if name in found:
+            raise InvalidArgumentError(f"Expected each name once for {option}, got {name!r} twice.")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def named_numbers(texts: Sequence[str] | None, option: str) -> dict[str, float]:
+    """Return NAME=NUMBER options by name."""
+    return {name: as_number(value, f"{option} {name}") for name, value in pairs(texts, option).items()}
+
+
+def as_number(text: str, option: str) -> float:
+    """Return the number that a text is."""
+    try:
+        return float(text)
+    except ValueError as error:
+        raise InvalidArgumentError(f"Expected a number for {option}, got {text!r}.") from error
+
+
+def estimator_of(
+    model: Model,
+    components: int | None,
+    *,
+    schema: dpem.Schema | None,
+    covariance: Covariance,
+    target: str | None,
+    **common: Any,
+) -> Any:
+    """Return the estimator that options ask for; say what does not belong together."""
+    if target is not None and model is not Model.TABLE:
+        raise InvalidArgumentError("Expected --target with --model table alone.")
+    if covariance is not Covariance.FULL and model is not Model.MIXTURE:
+        raise InvalidArgumentError("Expected --covariance with --model mixture alone.")
+    if model is Model.TABLE:
+        if schema is None:
+            raise InvalidArgumentError("Expected --schema for --model table. Draft one with: dpem schema.")
+        return dpem.MixedMixture(
+            "auto" if components is None else components, schema=schema, target=target, **common
+        )
+    if schema is not None:
+        schema = _of_numbers(schema, model)
+    if model is Model.KMEANS:
+        return dpem.KMeans(8 if components is None else components, schema=schema, **common)
+    if model is Model.FACTORS:
+        return dpem.FactorAnalysis(2 if components is None else components, schema=schema, **common)
+    incomplete = schema is not None and any(column.missing for column in schema.columns)
+    return dpem.GaussianMixture(
+        5 if components is None else components,
+        schema=schema,
+        covariance_type=covariance.value,
+        missing="em" if incomplete else None,
+        **common,
+    )
+
+
+def _of_numbers(schema: dpem.Schema, model: Model) -> dpem.Schema:
+    """Return the schema for a model of numbers, which has no use for categories."""
+    categorical = [column.name for column in schema.columns if column.kind == "categorical"]
+    if categorical:
+        rest = [column.name for column in schema.columns if column.kind != "categorical"]
+        remedy = f"Leave them out with --columns {','.join(rest)}, or take" if rest else "Take"
+        raise InvalidArgumentError(
+            f"Expected columns of numbers for --model {model.value}, got the categorical columns "
+            f"{', '.join(map(repr, categorical))}. {remedy} --model table."
+        )
+    # Only the mixture knows what to do without a cell; elsewhere it goes to the middle of the bounds.
+    return schema if model is Model.MIXTURE else schema.filled()

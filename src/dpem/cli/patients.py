@@ -1,0 +1,111 @@
+"""A made table of hospital patients, to try the command on: no person is in it."""
+
+from typing import Any
+
+import numpy as np
+
+from dpem.data import Schema
+from dpem.privacy.randomness import public_random
+
+__all__ = ["PATIENTS_SCHEMA", "patients"]
+
+# What anyone could say of such a table before seeing it.
+PATIENTS_SCHEMA = Schema(
+    {
+        "dataset": "demo patients",
+        "age": {"kind": "integer", "bounds": [0, 110], "unit": "years"},
+        "bmi": {"kind": "continuous", "bounds": [12, 60], "unit": "kg/m2"},
+        "systolic": {"kind": "integer", "bounds": [70, 230], "unit": "mmHg"},
+        "hba1c": {"kind": "continuous", "bounds": [3, 15], "unit": "%"},
+        "stay": {"kind": "integer", "bounds": [0, 60], "unit": "days"},
+        "sex": {"kind": "categorical", "categories": ["female", "male"]},
+        "ward": {
+            "kind": "categorical",
+            "categories": ["maternity", "surgery", "cardiology", "internal", "geriatrics"],
+        },
+        "smoker": {"kind": "boolean", "missing": True},
+        "readmitted": {"kind": "boolean"},
+    }
+)
+
+# Groups of patients: part of all, means and deviations of the numbers, and what they are like otherwise.
+_GROUPS: dict[str, dict[str, Any]] = {
+    "maternity": {
+        "part": 0.14,
+        "mean": [31, 26.5, 114, 5.1, 3.2],
+        "sd": [5, 3.8, 10, 0.3, 1.2],
+        "male": 0.0,
+        "smoker": 0.10,
+        "again": 0.03,
+    },
+    "surgery": {
+        "part": 0.24,
+        "mean": [42, 25.5, 126, 5.3, 4.5],
+        "sd": [14, 3.9, 12, 0.4, 2.6],
+        "male": 0.62,
+        "smoker": 0.29,
+        "again": 0.06,
+    },
+    "cardiology": {
+        "part": 0.22,
+        "mean": [66, 28.5, 152, 5.9, 7.5],
+        "sd": [9, 4.2, 15, 0.6, 3.5],
+        "male": 0.61,
+        "smoker": 0.24,
+        "again": 0.17,
+    },
+    "internal": {
+        "part": 0.20,
+        "mean": [58, 33.5, 142, 8.6, 6.0],
+        "sd": [10, 4.6, 13, 1.2, 3.0],
+        "male": 0.54,
+        "smoker": 0.21,
+        "again": 0.14,
+    },
+    "geriatrics": {
+        "part": 0.20,
+        "mean": [83, 23.0, 133, 6.0, 13.0],
+        "sd": [6, 3.2, 17, 0.6, 5.5],
+        "male": 0.39,
+        "smoker": 0.07,
+        "again": 0.24,
+    },
+}
+_STRAY = 0.1  # patients who lie on another ward than their group's
+
+
+def patients(n: int, seed: int) -> Any:
+    """Return a DataFrame of `n` made patients, with numbers, categories and missing cells."""
+    import pandas as pd  # noqa: PLC0415
+
+    random = public_random(seed)
+    wards = list(_GROUPS)
+    group = random.choice(len(wards), size=n, p=[g["part"] for g in _GROUPS.values()])
+    mean = np.array([g["mean"] for g in _GROUPS.values()])[group]
+    spread = np.array([g["sd"] for g in _GROUPS.values()])[group]
+    # Weight, pressure and sugar go together within every group.
+    common = random.normal(size=n)
+    loading = np.array([0.0, 0.45, 0.4, 0.35, 0.0])
+    deviation = loading * common[:, None] + np.sqrt(1 - loading**2) * random.normal(size=(n, 5))
+    numbers = mean + spread * deviation
+
+    def yes(name: str) -> Any:
+        return random.uniform(size=n) < np.array([g[name] for g in _GROUPS.values()])[group]
+
+    smoker = pd.array(yes("smoker"), dtype="boolean")
+    smoker[random.uniform(size=n) < 0.06] = pd.NA  # nobody asked
+    ward = np.where(random.uniform(size=n) < _STRAY, random.choice(len(wards), size=n), group)
+    return pd.DataFrame(
+        {
+            "patient": [f"P{j:06d}" for j in range(n)],
+            "age": np.clip(np.rint(numbers[:, 0]), 0, 104).astype(int),
+            "bmi": np.clip(numbers[:, 1], 13, 58).round(1),
+            "systolic": np.clip(np.rint(numbers[:, 2]), 75, 225).astype(int),
+            "hba1c": np.clip(numbers[:, 3], 3.8, 14.5).round(1),
+            "stay": np.clip(np.rint(numbers[:, 4]), 0, 60).astype(int),
+            "sex": np.where(yes("male"), "male", "female"),
+            "ward": np.array(wards)[ward],
+            "smoker": smoker,
+            "readmitted": yes("again"),
+        }
+    )

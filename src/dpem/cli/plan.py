@@ -1,0 +1,194 @@
+"""`dpem plan`: what a fit would cost and give, before any row is read."""
+
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import dpem
+from dpem.cli import options
+from dpem.cli.console import Console, command, number
+from dpem.errors import InvalidArgumentError
+
+__all__ = ["register", "show_outlook"]
+
+_EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+
+
+def plan(
+    console: Console,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Rows of the table: public, or a guess.")],
+    epsilon: options.EpsilonOption,
+    schema: Annotated[
+        Path | None, typer.Option("--schema", "-s", help="The schema: columns and bounds.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            "--columns", help="Without a schema how many there are; with one which, such as age,bmi."
+        ),
+    ] = None,
+    model: options.ModelOption = options.Model.MIXTURE,
+    components: options.ComponentsOption = None,
+    delta: options.DeltaOption = options.DEFAULT_DELTA,
+    accuracy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accuracy",
+            "-a",
+            help="Noise that is wanted at most, such as age=0.5: which epsilon does it need?",
+        ),
+    ] = None,
+    spread: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--spread",
+            help="A public guess of the deviation within a cluster, such as age=12; a tenth of the "
+            "bounds unless "
+            "given.",
+        ),
+    ] = None,
+    covariance: options.CovarianceOption = options.Covariance.FULL,
+    target: options.TargetOption = None,
+    adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
+    rows_per_person: options.PersonOption = 1,
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", "-l", help="Say whether this ledger could pay for the fit.")
+    ] = None,
+) -> None:
+    """Say what a fit would cost and give: noise in the data's own units, room for components, accountants.
+
+    No row is read and nothing is charged.
+    """
+    declared, shape = _columns(schema, columns)
+    estimator = options.estimator_of(
+        model,
+        components,
+        schema=declared,
+        covariance=covariance,
+        target=target,
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency.value,
+        rows_per_person=rows_per_person,
+    )
+    if declared is None:
+        estimator.set_params(bounds=(0.0, 1.0))
+    known: dict[str, Any] = {"n_columns": shape, "spread": options.named_numbers(spread, "--spread") or None}
+    outlook = dpem.plan(estimator, rows, **known)
+    wanted = options.named_numbers(accuracy, "--accuracy")
+    needed = dpem.epsilon_needed(estimator, rows, wanted, **known) if wanted else None
+    elsewhere = {other: dpem.plan(estimator.set_params(epsilon=other), rows, **known) for other in _EPSILONS}
+    show_outlook(console, outlook)
+    _show_elsewhere(console, outlook, elsewhere)
+    left = _show_ledger(console, ledger, outlook)
+    if needed is not None:
+        words = ", ".join(f"{name} within {size:g}" for name, size in wanted.items())
+        enough = (
+            f"epsilon = {needed:g}" if math.isfinite(needed) else "more than any sensible epsilon: more rows"
+        )
+        console.say(f"\nFor noise in {words}, the fit needs {enough}.")
+    for warning in outlook.warnings:
+        console.warn(warning)
+    console.result(
+        outlook.to_dict()
+        | {"epsilon_needed": needed, "accuracy": wanted, "ledger": left}
+        | {"at_other_epsilons": [{"epsilon": e, **_brief(o)} for e, o in elsewhere.items()]}
+    )
+
+
+def _columns(schema: Path | None, columns: str | None) -> tuple[dpem.Schema | None, int | None]:
+    if schema is not None:
+        return options.chosen_schema(schema, columns), None
+    if columns is None or not columns.isdigit():
+        raise InvalidArgumentError("Expected --schema FILE, or --columns with the number of columns.")
+    return None, int(columns)
+
+
+def show_outlook(console: Console, outlook: dpem.Outlook) -> None:
+    """Print what a fit would release, and the noise of it."""
+    planned = outlook.plan
+    console.say(
+        f"{outlook.model} of {outlook.n_rows:,} rows at epsilon = {planned.epsilon:g}, delta = "
+        f"{planned.delta:g} "
+        f"({planned.adjacency}, {planned.unit})",
+        style="bold",
+    )
+    for what, granted in outlook.granted.items():
+        asked = outlook.asked.get(what)
+        console.say(f"  {what}: {granted}" + (f" of {asked} asked for" if asked is not None else ""))
+    console.heading("Noise in what is released (one standard deviation)")
+    console.table(
+        ["parameter", "column", "noise", "unit", "relative"],
+        [
+            (
+                entry.parameter,
+                entry.column or "",
+                number(entry.size),
+                entry.unit or "",
+                f"{entry.relative:.1%}",
+            )
+            for entry in outlook.noise
+        ],
+        left=2,
+    )
+    console.say(f"{outlook.assumption}")
+    console.heading("Releases")
+    console.table(
+        ["stage", "releases", "share", "noise / sensitivity"],
+        [
+            (s.name, s.repeats, f"{s.share:.1%}", number(s.noise_multiplier, 4))
+            for s in _gathered(planned.stages)
+        ],
+    )
+    console.heading("The same releases through other accountants")
+    table = outlook.compare()
+    console.table(
+        ["accountant", f"epsilon at delta = {table.delta:g}"],
+        [(name, number(value, 4)) for name, value in table],
+    )
+
+
+def _gathered(stages: Any) -> list[Any]:
+    """Show long runs of steps by their first and last."""
+    stages = list(stages)
+    return stages if len(stages) <= 12 else [*stages[:6], *stages[-3:]]
+
+
+def _brief(outlook: dpem.Outlook) -> dict[str, Any]:
+    worst = outlook.worst
+    return {"granted": outlook.granted, "relative_noise": worst.relative, "of": worst.parameter}
+
+
+def _show_elsewhere(console: Console, outlook: dpem.Outlook, elsewhere: dict[float, dpem.Outlook]) -> None:
+    console.heading("At other budgets")
+    names = list(outlook.granted)
+    parameter = outlook.worst.parameter
+    rows = []
+    for epsilon, other in elsewhere.items():
+        relative = max(entry.relative for entry in other.noise if entry.parameter == parameter)
+        rows.append((f"{epsilon:g}", *(other.granted.get(name, "") for name in names), f"{relative:.1%}"))
+    console.table(["epsilon", *names, f"noise of {parameter}, relative"], rows, left=0)
+
+
+def _show_ledger(console: Console, path: Path | None, outlook: dpem.Outlook) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    ledger = dpem.Ledger(path)
+    left = ledger.remaining()
+    suffices = outlook.plan.budget.mu <= left.mu
+    console.say(
+        f"\nLedger of {ledger.name!r}: {left} left, which {'suffices' if suffices else 'does not suffice'}."
+    )
+    return {"name": ledger.name, "remaining_epsilon": left.epsilon, "suffices": suffices}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "plan",
+        plan,
+        "dpem plan --rows 20000 --schema patients.toml --columns age,bmi --epsilon 1 --accuracy age=0.5",
+    )

@@ -1,0 +1,52 @@
+"""`dpem report`: one page that a privacy officer can read and sign."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import dpem
+from dpem._files import check_writable
+from dpem.cli import options
+from dpem.cli.console import Console, command
+from dpem.report import write_report
+
+__all__ = ["register"]
+
+
+def report(
+    console: Console,
+    model: Annotated[Path, typer.Argument(help="A model file that dpem fit wrote.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")],
+    ledger: Annotated[
+        Path | None, typer.Option("--ledger", "-l", help="The ledger that paid: it is checked, and shown.")
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(
+            "--rows",
+            "-n",
+            help="Rows of the table, or a guess, where their number is private: for the outlook.",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", help="The title of the page.")] = None,
+    seed: options.SeedOption = None,
+    overwrite: options.OverwriteOption = False,
+) -> None:
+    """Write a report of a model: guarantee, ledger, plan, profiles, densities, a sample.
+
+    One file that needs no network. Everything in it comes from the released model, never from rows: it may be
+    published like the model.
+    """
+    check_writable(output, overwrite=overwrite)
+    fitted = dpem.load(model)
+    fitted.random_state = seed
+    account = None if ledger is None else dpem.Ledger(ledger)
+    write_report(fitted, output, ledger=account, n_rows=rows, title=title)
+    console.line(f"Wrote {output}: open it in a browser.")
+    console.result({"path": str(output), "model": str(model)})
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, "report", report, "dpem report clusters.dpem -o report.html --ledger patients.ledger")

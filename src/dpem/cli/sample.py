@@ -1,0 +1,111 @@
+"""`dpem sample`: synthetic rows from a model, which is free."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import dpem
+from dpem._files import check_writable, replacing
+from dpem.cli import options
+from dpem.cli.console import Console, command
+from dpem.cli.tables import TableWriter, table_format
+from dpem.errors import InvalidArgumentError
+from dpem.privacy.randomness import public_random
+from dpem.report.profiles import column_names
+
+__all__ = ["register", "sampled"]
+
+_AT_ONCE = 100_000  # rows
+
+
+def sample(
+    console: Console,
+    model: Annotated[Path, typer.Argument(help="A model file that dpem fit wrote.")],
+    rows: Annotated[int, typer.Option("--rows", "-n", help="How many rows.")] = 1000,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="A .csv or .parquet file; standard output unless given."),
+    ] = None,
+    given: Annotated[
+        list[str] | None, typer.Option("--given", help="A value that all rows have, such as ward=surgery.")
+    ] = None,
+    seed: options.SeedOption = None,
+    overwrite: options.OverwriteOption = False,
+) -> None:
+    """Draw synthetic rows with the columns of the schema. Free: the model is released.
+
+    Rows are new: none is a person's. They may be published like the model itself.
+    """
+    if rows < 1:
+        raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")
+    if output is not None:
+        check_writable(output, overwrite=overwrite)
+        table_format(output)
+    fitted = dpem.load(model)
+    fitted.random_state = public_random(seed)  # one stream for all parts
+    values = _given(fitted, given)
+    if output is None:
+        parts = [sampled(fitted, min(_AT_ONCE, rows - start), values) for start in range(0, rows, _AT_ONCE)]
+        if console.as_json:
+            console.result({"rows": [row for part in parts for row in _records(part)]})
+            return
+        for j, part in enumerate(parts):
+            part.to_csv(sys.stdout, index=False, header=j == 0)
+        return
+    with replacing(output) as path, TableWriter(path) as writer, console.counting("Sampling", rows) as tell:
+        for start in range(0, rows, _AT_ONCE):
+            part = sampled(fitted, min(_AT_ONCE, rows - start), values)
+            writer.write(part)
+            tell(len(part))
+    console.line(f"Wrote {rows:,} rows to {output}.")
+    console.result({"path": str(output), "rows": rows, "columns": column_names(fitted)})
+
+
+def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
+    """Return rows of a model as a DataFrame with the names of its columns."""
+    import pandas as pd  # noqa: PLC0415
+
+    if not hasattr(model, "sample"):
+        raise InvalidArgumentError(
+            f"Expected a model to draw rows from, got {type(model).__name__}, which is no density. Fit "
+            f"one with "
+            f"--model mixture or --model table."
+        )
+    drawn = model.sample(n, given) if given else model.sample(n)
+    drawn = drawn[0] if isinstance(drawn, tuple) else drawn
+    if not isinstance(drawn, pd.DataFrame):
+        return pd.DataFrame(drawn, columns=column_names(model))
+    # Components come in order; rows of a table need none.
+    return drawn.iloc[public_random(model.random_state).permutation(len(drawn))].reset_index(drop=True)
+
+
+def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
+    """Return the given values, as the columns' kinds read them."""
+    if not texts:
+        return None
+    if not isinstance(model, dpem.MixedMixture):
+        raise InvalidArgumentError("Expected a model of --model table for --given.")
+    values: dict[str, Any] = {}
+    for name, text in options.pairs(texts, "--given").items():
+        column = next((column for column in model.schema.columns if column.name == name), None)
+        if column is not None and text == "" and column.missing:
+            values[name] = None
+        elif column is not None and column.is_number:
+            values[name] = options.as_number(text, f"--given {name}")
+        else:
+            values[name] = text
+    return values
+
+
+def _records(frame: Any) -> list[dict[str, Any]]:
+    import json  # noqa: PLC0415
+
+    records: list[dict[str, Any]] = json.loads(frame.to_json(orient="records"))
+    return records
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(app, "sample", sample, "dpem sample patients.dpem -n 10000 -o synthetic.csv --given ward=surgery")

@@ -1,0 +1,119 @@
+"""What a planned fit would give: the plan, and the noise in each parameter in the data's own units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpem.privacy.accountants import compare
+
+if TYPE_CHECKING:
+    from dpem.em.plan import Plan
+    from dpem.privacy.accountants import Comparison
+
+__all__ = ["ExpectedNoise", "Outlook"]
+
+
+@dataclass(frozen=True)
+class ExpectedNoise:
+    """The standard deviation that noise alone gives a released parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        Such as "mean" or "share of rows".
+    column : str or None
+        The column that it is of, where it is of one.
+    size : float
+        The standard deviation, in the column's unit; of shares and correlations, as they are.
+    unit : str or None
+        The unit, where the schema names one.
+    relative : float
+        The same over what it is to be seen against.
+    against : str
+        What that is, in words.
+    """
+
+    parameter: str
+    column: str | None
+    size: float
+    unit: str | None
+    relative: float
+    against: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What a fit would cost and give. Print it to read it; nothing of it was read from rows.
+
+    Attributes
+    ----------
+    model : str
+        The estimator.
+    n_rows : int
+        The number of rows that was assumed.
+    plan : Plan
+        Every release with its noise.
+    asked, granted : dict of str to int
+        What was asked for, and what the noise leaves room for: components, steps.
+    noise : tuple of ExpectedNoise
+        What noise does to each parameter.
+    assumption : str
+        What the figures in units rest on.
+    warnings : tuple of str
+        What a fit would warn of.
+    """
+
+    model: str
+    n_rows: int
+    plan: Plan
+    asked: dict[str, int]
+    granted: dict[str, int]
+    noise: tuple[ExpectedNoise, ...]
+    assumption: str
+    warnings: tuple[str, ...]
+
+    def compare(self) -> Comparison:
+        """Return what each accountant makes of the plan."""
+        return compare(self.plan.event, self.plan.delta)
+
+    @property
+    def worst(self) -> ExpectedNoise:
+        """The parameter that drowns first."""
+        return max(self.noise, key=lambda entry: entry.relative)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.model} of {self.n_rows:,} rows",
+            str(self.plan),
+            "",
+            "Noise, one standard deviation:",
+        ]
+        for entry in self.noise:
+            name = entry.parameter if entry.column is None else f"{entry.parameter} of {entry.column}"
+            unit = f" {entry.unit}" if entry.unit else ""
+            lines.append(f"  {name:<38}{entry.size:>10.3g}{unit} ({entry.relative:.1%})")
+        lines += [f"({self.assumption})"]
+        for what, number in self.granted.items():
+            of = f" of {self.asked[what]} asked for" if what in self.asked else ""
+            lines.append(f"{what}: {number}{of}")
+        lines += [f"Warning: {warning}" for warning in self.warnings]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return {
+            "model": self.model,
+            "n_rows": self.n_rows,
+            "plan": self.plan.to_dict(),
+            "asked": dict(self.asked),
+            "granted": dict(self.granted),
+            "noise": [entry.to_dict() for entry in self.noise],
+            "assumption": self.assumption,
+            "accountants": self.compare().epsilons,
+            "warnings": list(self.warnings),
+        }

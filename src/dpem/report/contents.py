@@ -1,0 +1,279 @@
+"""What a report says, gathered from a released model, its plan and its ledger."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.base import clone
+
+import dpem
+from dpem.errors import InvalidArgumentError, LedgerTamperedError
+from dpem.planner import plan as planned
+from dpem.privacy.events import GaussianEvent, LaplaceEvent, flatten
+from dpem.privacy.ledger import Head
+from dpem.privacy.statement import BOUNDS_SOURCES
+from dpem.report.profiles import Profile, profile_of
+from dpem.report.regime import Regime, regime_of
+from dpem.report.views import columns_of, figures_of, sample_of, spread_of
+
+if TYPE_CHECKING:
+    from dpem.planner import Outlook
+    from dpem.privacy.ledger import Ledger, Spend
+
+__all__ = ["Contents", "contents_of"]
+
+_LARGE_EPSILON = 10.0
+_PREVIEWED = 12  # rows
+
+
+@dataclass(frozen=True, eq=False)
+class LedgerPart:
+    """The ledger as the page shows it."""
+
+    name: str
+    cap: Any
+    left: Any
+    spent_part: float
+    spends: list[Spend]
+    head: Head
+    own: int | None  # the record that paid for the model
+    trouble: str | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A line of plan against outcome."""
+
+    what: str
+    planned: str
+    found: str
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """Everything on the page."""
+
+    title: str
+    model: str
+    dataset: str | None
+    made: str
+    version: str
+    statement: Any
+    is_private: bool
+    words: str
+    facts: list[tuple[str, str]]
+    symbols: dict[str, str]
+    warnings: list[str]
+    ledger: LedgerPart | None
+    charge: Any
+    outcome: list[Comparison]
+    stages: list[Any]
+    n_stages: int
+    outlook: Outlook | None
+    profile: Profile | None
+    figures: dict[str, Any]
+    sample: Any
+    accountants: list[tuple[str, float, float]]
+    missing_accountants: dict[str, str]
+    regime: Regime | None
+
+
+def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: str | None) -> Contents:
+    """Gather the contents."""
+    statement = getattr(model, "privacy_", None)
+    if statement is None:
+        raise InvalidArgumentError("Expected a fitted model to report on, got one that is not fitted.")
+    private = statement.event is not None
+    rows = model.n_rows_ if model.n_rows_ is not None else n_rows
+    outlook = _outlook(model, rows) if private else None
+    comparison = statement.compare() if private else None
+    largest = max(comparison.epsilons.values()) if comparison else 1.0
+    schema = getattr(model, "schema", None)
+    return Contents(
+        title=title or f"Release report: {type(model).__name__}",
+        model=model._public_name,
+        dataset=_dataset(model, ledger, schema),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        version=dpem.__version__,
+        statement=statement,
+        is_private=statement.is_private,
+        words=str(statement),
+        facts=_facts(model, statement) if private else [],
+        symbols=_symbols(statement) if private else {},
+        warnings=_warnings(model, statement, outlook, rows),
+        ledger=None if ledger is None else _ledger_part(model, ledger),
+        charge=model.charge_,
+        outcome=_outcome(model, outlook) if private else [],
+        stages=_shown(model.plan_.stages) if private else [],
+        n_stages=len(model.plan_.stages) if private else 0,
+        outlook=outlook,
+        profile=profile_of(model),
+        figures=figures_of(model),
+        sample=sample_of(model, _PREVIEWED),
+        accountants=[(name, value, value / largest) for name, value in comparison or ()],
+        missing_accountants={} if comparison is None else comparison.missing,
+        regime=None if outlook is None else regime_of(_unfitted(model), outlook, spread_of(model)),
+    )
+
+
+def _dataset(model: Any, ledger: Ledger | None, schema: Any) -> str | None:
+    if schema is not None and schema.dataset is not None:
+        return str(schema.dataset)
+    if model.charge_ is not None:
+        return str(model.charge_.ledger)
+    return None if ledger is None else ledger.name
+
+
+def _unfitted(model: Any) -> Any:
+    return clone(model).set_params(ledger=None, random_state=None)
+
+
+def _outlook(model: Any, rows: int | None) -> Outlook | None:
+    """Return what the plan expected, with the deviations that the model itself has: both are released."""
+    if rows is None:
+        return None
+    try:
+        return planned(_unfitted(model), rows, n_columns=model.n_features_in_, spread=spread_of(model))
+    except InvalidArgumentError:  # a model that the planner does not know
+        return None
+
+
+def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
+    counts: dict[str, int] = {}
+    for leaf, count in flatten(statement.event).items():
+        kind = {GaussianEvent: "Gaussian", LaplaceEvent: "Laplace"}.get(type(leaf), type(leaf).__name__)
+        counts[kind] = counts.get(kind, 0) + count
+    relation = {
+        "replace_one": "one row replaced by any other; the number of rows is public",
+        "add_remove": "one row added or removed; the number of rows is private",
+    }[statement.adjacency]
+    facts = [
+        ("Neighbouring tables", relation),
+        ("Unit of privacy", str(statement.unit)),
+        ("Mechanisms", ", ".join(f"{count} {kind}" for kind, count in counts.items())),
+        ("Certified by", f"accountant '{statement.accountant}'"),
+        ("Bounds", BOUNDS_SOURCES[statement.bounds_source]),
+        (
+            "Noise",
+            "seeded: NOT SECURE"
+            if statement.insecure_noise
+            else "exact integers, operating system's generator",
+        ),
+    ]
+    if model.n_rows_ is not None:
+        facts.insert(1, ("Rows (public)", f"{model.n_rows_:,}"))
+    return facts
+
+
+def _symbols(statement: Any) -> dict[str, str]:
+    budget = dpem.privacy.Budget.from_epsilon(statement.epsilon, statement.delta)
+    factor = math.exp(min(statement.epsilon, 700.0))
+    return {
+        "epsilon": f"{statement.epsilon:.6g}",
+        "delta": f"{statement.delta:.6g}",
+        "mu": f"{budget.mu:.4g}",
+        "factor": f"{factor:.4g}",
+    }
+
+
+def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | None) -> list[str]:
+    found = []
+    if statement.event is None:
+        return ["This model was fitted without privacy (epsilon = inf). Do not publish it."]
+    if statement.insecure_noise:
+        found.append("The noise came from a seed: nothing is guaranteed. Do not publish this model.")
+    if statement.epsilon > _LARGE_EPSILON:
+        found.append(f"epsilon = {statement.epsilon:g} protects little: values from 0.1 to 1 protect well.")
+    if statement.bounds_source == "estimated":
+        found.append(
+            "Bounds were bought from the rows by a release of its own: its budget comes on top of this one."
+        )
+    if outlook is not None:
+        found += outlook.warnings
+    elif rows is None:
+        found.append(
+            "The number of rows is private: what the plan expected is not shown. Pass a guess with --rows."
+        )
+    if model.charge_ is None:
+        found.append(
+            "No ledger was charged for this model: nobody keeps count of what the table has given away."
+        )
+    return found
+
+
+def _ledger_part(model: Any, ledger: Ledger) -> LedgerPart:
+    charge, trouble, own = model.charge_, None, None
+    try:
+        ledger.verify()
+        if charge is not None:
+            ledger.verify(Head(charge.number, charge.hash))
+            own = charge.number
+        else:
+            trouble = "The model does not say that a ledger paid for it."
+    except LedgerTamperedError as error:
+        trouble = f"The ledger does not hold, or is not the one that paid for this model: {error}"
+    left = ledger.remaining()
+    return LedgerPart(
+        ledger.name,
+        ledger.cap,
+        left,
+        1 - left.mu**2 / ledger.cap.mu**2,
+        ledger.history(),
+        ledger.head(),
+        own,
+        trouble,
+    )
+
+
+def _outcome(model: Any, outlook: Outlook | None) -> list[Comparison]:
+    lines = []
+    plan, statement = model.plan_, model.privacy_
+    releases = sum(stage.repeats for stage in plan.stages)
+    lines.append(
+        Comparison(
+            "epsilon, delta",
+            f"{plan.epsilon:g}, {plan.delta:g}",
+            f"{statement.epsilon:g}, {statement.delta:g}",
+        )
+    )
+    lines.append(Comparison("releases", str(releases), str(statement.releases or releases)))
+    asked, fitted = getattr(model, "n_components", None), getattr(model, "n_components_", None)
+    if isinstance(asked, int) and fitted is not None:
+        lines.append(Comparison("components", f"at most {asked}", str(fitted)))
+    if outlook is not None:
+        columns = columns_of(model)
+        lines += _noise_lines(model, outlook, columns)
+    return lines
+
+
+def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Comparison]:
+    """Return expected noise beside the standard errors of the fit, column by column."""
+    errors = getattr(model, "standard_errors_", None)
+    if errors is None:
+        return [Comparison(f"noise: {e.parameter}", f"{e.size:.2%}", "as planned") for e in outlook.noise]
+    found: dict[str, Any] = {"centre": errors} if not isinstance(errors, dict) else {}
+    if isinstance(errors, dict):
+        found["mean"] = np.atleast_2d(errors["means"] if "means" in errors else errors["mean"])
+        if "weights" in errors:
+            found["share of rows"] = errors["weights"]
+    lines = []
+    for entry in outlook.noise:
+        if entry.parameter not in found:
+            continue
+        values = found[entry.parameter]
+        if entry.column is not None:
+            values = values[:, columns.index(entry.column)]
+        name = entry.parameter if entry.column is None else f"{entry.parameter} of {entry.column}"
+        unit = f" {entry.unit}" if entry.unit else ""
+        mean = float(np.sqrt(np.mean(np.square(values))))
+        lines.append(Comparison(f"noise: {name}", f"{entry.size:.3g}{unit}", f"{mean:.3g}{unit}"))
+    return lines[:40]
+
+
+def _shown(stages: Any) -> list[Any]:
+    stages = list(stages)
+    return stages if len(stages) <= 14 else [*stages[:8], *stages[-4:]]

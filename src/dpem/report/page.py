@@ -1,0 +1,105 @@
+"""The page: contents put into a template, with style and program inside it and nothing fetched."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup
+
+from dpem._files import replacing
+from dpem.report.contents import contents_of
+
+if TYPE_CHECKING:
+    import os
+
+    from dpem.privacy.ledger import Ledger
+
+__all__ = ["render_report", "write_report"]
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    ledger: Ledger | None = None,
+    n_rows: int | None = None,
+    title: str | None = None,
+) -> None:
+    """Write the report of a fitted model to one HTML file, whole or not at all.
+
+    Parameters
+    ----------
+    model : fitted estimator
+        Such as :func:`dpem.load` gives. Everything shown comes from it: released values, never rows.
+    path : path-like
+        The file; replaced where it exists.
+    ledger : Ledger, optional
+        The ledger that paid for the model. It is verified, and its history shown.
+    n_rows : int, optional
+        Rows of the table, or a guess, where their number is private: for what the plan expected.
+    title : str, optional
+        The title of the page.
+    """
+    text = render_report(model, ledger=ledger, n_rows=n_rows, title=title)
+    with replacing(path) as file:
+        file.write_text(text, encoding="utf-8")
+
+
+def render_report(
+    model: Any, *, ledger: Ledger | None = None, n_rows: int | None = None, title: str | None = None
+) -> str:
+    """Return the report of a fitted model as HTML; arguments as in :func:`write_report`."""
+    contents = contents_of(model, ledger, n_rows, title)
+    program = _asset("report.js")
+    return (
+        _template()
+        .render(
+            contents=contents,
+            style=Markup(_asset("report.css")),  # noqa: S704  (our own files)
+            program=Markup(program),  # noqa: S704
+            program_hash=_digest(program),
+            data=Markup(_json_in_html(contents.figures)),  # noqa: S704  (escaped there)
+        )
+        .strip()
+        + "\n"
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return resources.files("dpem.report").joinpath(name).read_text(encoding="utf-8")
+
+
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters["figure"] = figure
+    environment.filters["percent"] = lambda value: f"{value:.1%}"
+    return environment.from_string(_asset("report.html.jinja"))
+
+
+def figure(value: float, digits: int = 3) -> str:
+    """Return a number for people."""
+    if value == 0 or not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits}g}"
+    short = f"{value:.{digits}g}"
+    return f"{float(short):,.10g}"
+
+
+def _json_in_html(content: Any) -> str:
+    """Return JSON that cannot end the element it stands in."""
+    text = json.dumps(content, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _digest(program: str) -> str:
+    """Return what lets a browser run this program and no other (Content-Security-Policy)."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()

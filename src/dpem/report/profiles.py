@@ -1,0 +1,78 @@
+"""Cluster profiles: where each part of a model lies, in original units, with what noise does to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpem.models.factor_analysis import FactorAnalysis
+from dpem.models.gaussian_mixture import GaussianMixture
+from dpem.models.kmeans import KMeans
+
+__all__ = ["Cell", "Profile", "column_names", "profile_of"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A released value, what noise alone does to it, and how far rows of the part spread about it."""
+
+    value: float
+    error: float
+    spread: float | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One row for every part of the model: a component, a cluster or a factor."""
+
+    kind: str
+    header: list[str]
+    units: list[str | None]
+    rows: list[tuple[str, list[Cell]]]
+    has_shares: bool
+
+
+def column_names(model: Any) -> list[str]:
+    """Return the names of a fitted model's columns."""
+    if getattr(model, "schema", None) is not None:
+        return list(model.schema.names)
+    names = getattr(model, "feature_names_in_", None)
+    return [f"x{j}" for j in range(model.n_features_in_)] if names is None else [str(name) for name in names]
+
+
+def profile_of(model: Any) -> Profile | None:
+    """Return the profile of a model that has one; components come with the largest first."""
+    names = column_names(model)
+    schema = getattr(model, "schema", None)
+    units = [None] * len(names) if schema is None else [column.unit for column in schema.columns]
+    if isinstance(model, GaussianMixture):
+        errors = model.standard_errors_
+        deviations = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
+        rows = []
+        for place, k in enumerate(np.argsort(-model.weights_)):
+            share = Cell(float(model.weights_[k]), float(errors["weights"][k]))
+            cells = [
+                Cell(float(m), float(e), float(s))
+                for m, e, s in zip(model.means_[k], errors["means"][k], deviations[k], strict=True)
+            ]
+            rows.append((str(place + 1), [share, *cells]))
+        return Profile("component", ["share", *names], [None, *units], rows, has_shares=True)
+    if isinstance(model, KMeans):
+        return Profile(
+            "cluster", names, units, _rows(model.cluster_centers_, model.standard_errors_), has_shares=False
+        )
+    if isinstance(model, FactorAnalysis):
+        rows = [("mean", _cells(model.mean_, model.standard_errors_["mean"]))]
+        rows += _rows(model.components_, model.standard_errors_["components"])
+        return Profile("factor", names, units, rows, has_shares=False)
+    return None
+
+
+def _rows(values: Any, errors: Any) -> list[tuple[str, list[Cell]]]:
+    return [(str(i + 1), _cells(v, e)) for i, (v, e) in enumerate(zip(values, errors, strict=True))]
+
+
+def _cells(values: Any, errors: Any) -> list[Cell]:
+    return [Cell(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
