@@ -24,8 +24,9 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-demo: $(READY)   ## run the main job end to end on the shipped table
-	$(BIN)/python examples/demo.py
+demo: $(READY)   ## plan, fit, sample and report on a made table of patients, in build/demo
+	rm -rf build/demo
+	$(BIN)/dpem demo build/demo
 
 test: lint check docs wheel   ## everything that a change must pass
 
@@ -51,7 +52,7 @@ wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-te
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
-	cd build/wheel && venv/bin/python ../../examples/demo.py > /dev/null && echo "wheel: smoke test passed"
+	cd build/wheel && venv/bin/python ../../examples/demo.py > /dev/null && venv/bin/dpem demo demo --json > /dev/null && echo "wheel: smoke test passed"
 
 bench: $(READY)  ## speed of the noise beside numpy and OpenDP
 	$(BIN)/python benchmarks/noise.py

@@ -75,7 +75,7 @@ def plan(
     )
     if declared is None:
         estimator.set_params(bounds=(0.0, 1.0))
-    known: dict[str, Any] = {"n_columns": shape, "spread": options.named_numbers(spread, "--spread") or None}
+    known: dict[str, Any] = {"columns": shape, "spread": options.named_numbers(spread, "--spread") or None}
     outlook = dpem.plan(estimator, rows, **known)
     wanted = options.named_numbers(accuracy, "--accuracy")
     needed = dpem.epsilon_needed(estimator, rows, wanted, **known) if wanted else None
@@ -164,12 +164,16 @@ def _brief(outlook: dpem.Outlook) -> dict[str, Any]:
 def _show_elsewhere(console: Console, outlook: dpem.Outlook, elsewhere: dict[float, dpem.Outlook]) -> None:
     console.heading("At other budgets")
     names = list(outlook.granted)
-    parameter = outlook.worst.parameter
-    rows = []
-    for epsilon, other in elsewhere.items():
-        relative = max(entry.relative for entry in other.noise if entry.parameter == parameter)
-        rows.append((f"{epsilon:g}", *(other.granted.get(name, "") for name in names), f"{relative:.1%}"))
-    console.table(["epsilon", *names, f"noise of {parameter}, relative"], rows, left=0)
+    rows = [
+        (
+            f"{epsilon:g}",
+            *(other.granted.get(name, "") for name in names),
+            f"{other.worst.relative:.1%}",
+            f"{other.worst.parameter}, of {other.worst.against}",
+        )
+        for epsilon, other in elsewhere.items()
+    ]
+    console.table(["epsilon", *names, "largest noise", "in"], rows, left=0)
 
 
 def _show_ledger(console: Console, path: Path | None, outlook: dpem.Outlook) -> dict[str, Any] | None:

@@ -20,6 +20,8 @@ from dpem.planner.columns import PlannedColumns
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dpem.em.estimator import PrivateEstimator
     from dpem.planner.outlook import ExpectedNoise
 
@@ -31,7 +33,11 @@ _SMALLEST = 1e-4
 
 
 def plan(
-    estimator: PrivateEstimator, n_rows: int, *, n_columns: int | None = None, spread: Any = None
+    estimator: PrivateEstimator,
+    n_rows: int,
+    *,
+    columns: int | Sequence[str] | None = None,
+    spread: Any = None,
 ) -> Outlook:
     """Say what a fit would cost and give. No row is read and nothing is charged.
 
@@ -41,8 +47,8 @@ def plan(
         Not fitted; with its budget, and a schema or bounds.
     n_rows : int
         Rows of the table: public, or a guess.
-    n_columns : int, optional
-        Columns; told by a schema, or by bounds of one number per column.
+    columns : int or sequence of str, optional
+        How many columns, or their names; told by a schema, or by bounds of one number per column.
     spread : float or mapping of str to float, optional
         How far rows of one component deviate: as a part of the width of the bounds (0.1 unless given), or the
         standard deviation of named columns in their own units. From public knowledge, never from the rows.
@@ -78,18 +84,18 @@ def plan(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator._warn_of_delta(n)
-        asked, granted, entries, planned, assumption = _forecast(estimator, n, n_columns, spread)
+        asked, granted, entries, planned, assumption = _forecast(estimator, n, columns, spread)
     said = tuple(str(warning.message) for warning in caught if issubclass(warning.category, DpemWarning))
     return Outlook(estimator._public_name, n, planned, asked, granted, tuple(entries), assumption, said)
 
 
-def _forecast(estimator: Any, n: int, n_columns: int | None, spread: Any) -> Any:
+def _forecast(estimator: Any, n: int, named: Any, spread: Any) -> Any:
     if isinstance(estimator, MixedMixture):
         table = estimator._request()
         planned = estimator._plan(table, n)
         granted, entries = noise.of_table(planned, n)
         return {}, granted, entries, planned, _OF_TABLE
-    columns, domain = _columns(estimator, n_columns, spread)
+    columns, domain = _columns(estimator, named, spread)
     if isinstance(estimator, KMeans):
         planned = estimator._plan(domain.n_columns, n)
         granted, entries = noise.of_clusters(planned, estimator.n_clusters, n, columns)
@@ -106,20 +112,23 @@ def _forecast(estimator: Any, n: int, n_columns: int | None, spread: Any) -> Any
     return {"components": estimator.n_components}, granted, entries, planned, columns.assumption
 
 
-def _columns(estimator: Any, n_columns: int | None, spread: Any) -> tuple[PlannedColumns, Any]:
-    schema = estimator.schema
-    names = None
+def _columns(estimator: Any, named: Any, spread: Any) -> tuple[PlannedColumns, Any]:
+    """Return the columns of the plan, and the public domain that they make."""
+    schema, names = estimator.schema, None
     if schema is not None:
         estimator._check_schema(schema)
         schema.require_complete()
-        names, n_columns = schema.names, len(schema.names)
-    elif n_columns is None:
+        names = schema.names
+    elif named is None:
         sizes = {len(bound) for bound in estimator.bounds or () if hasattr(bound, "__len__")}
         if len(sizes) != 1:
-            raise _validate.fail("the number of columns of the table", "n_columns", n_columns)
-        n_columns = sizes.pop()
+            raise _validate.fail("the number of columns of the table", "columns", named)
+        named = sizes.pop()
+    elif not isinstance(named, int):
+        names = tuple(map(str, named))
+    n_columns = _validate.integer(named if names is None else len(names), "columns")
     keep_distances = getattr(estimator, "_keeps_distances", True)
-    domain = estimator._domain(_validate.integer(n_columns, "n_columns"), keep_distances=keep_distances)
+    domain = estimator._domain(n_columns, keep_distances=keep_distances)
     return PlannedColumns.of_domain(domain, names, spread), domain
 
 
@@ -128,14 +137,14 @@ def epsilon_needed(
     n_rows: int,
     accuracy: Mapping[str, float],
     *,
-    n_columns: int | None = None,
+    columns: int | Sequence[str] | None = None,
     spread: Any = None,
 ) -> float:
     """Return the epsilon at which noise is within a wanted accuracy, and all components are fitted.
 
     Parameters
     ----------
-    estimator, n_rows, n_columns, spread
+    estimator, n_rows, columns, spread
         As in :func:`dpem.plan`; the estimator's own epsilon does not matter.
     accuracy : mapping of str to float
         The standard deviation that noise may have at most: of the mean (or centre) of a column, in its unit,
@@ -163,7 +172,7 @@ def epsilon_needed(
     candidate = clone(estimator)
 
     def suffices(epsilon: float) -> bool:
-        outlook = plan(candidate.set_params(epsilon=epsilon), n_rows, n_columns=n_columns, spread=spread)
+        outlook = plan(candidate.set_params(epsilon=epsilon), n_rows, columns=columns, spread=spread)
         granted = all(outlook.granted[what] >= number for what, number in outlook.asked.items())
         return granted and all(_of_name(outlook.noise, name).size <= size for name, size in wanted.items())
 

@@ -137,7 +137,7 @@ def _outlook(model: Any, rows: int | None) -> Outlook | None:
     if rows is None:
         return None
     try:
-        return planned(_unfitted(model), rows, n_columns=model.n_features_in_, spread=spread_of(model))
+        return planned(_unfitted(model), rows, columns=columns_of(model), spread=spread_of(model))
     except InvalidArgumentError:  # a model that the planner does not know
         return None
 

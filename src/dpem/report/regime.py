@@ -43,11 +43,11 @@ def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
     """Return the noise of the parameter that drowns first, relative to what it is to be seen against."""
     candidate, n_rows = clone(estimator), chosen.n_rows
     # Columns without a schema: as many as the plan at hand has.
-    d = len({entry.column for entry in chosen.noise if entry.column is not None}) or None
+    columns = list(dict.fromkeys(e.column for e in chosen.noise if e.column is not None)) or None
     epsilons = np.geomspace(_LOW, _HIGH, _POINTS)
     own = float(estimator.epsilon)
     outlooks = [
-        plan(candidate.set_params(epsilon=float(e)), n_rows, n_columns=d, spread=spread) for e in epsilons
+        plan(candidate.set_params(epsilon=float(e)), n_rows, columns=columns, spread=spread) for e in epsilons
     ]
     parameter, against = chosen.worst.parameter, chosen.worst.against
     noise = [_relative(outlook, parameter) for outlook in outlooks]

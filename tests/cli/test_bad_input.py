@@ -1,0 +1,271 @@
+"""Wrong input gets the error that a person needs; nothing is spent, written or lost."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import dpem
+from dpem.em.transcript import is_paid
+from support.commands import called, hospital
+
+COMMAND = [sys.executable, "-c", "from dpem.cli import run; run()"]
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """Make a folder with a table, its schema and an untouched ledger, to work in."""
+    monkeypatch.chdir(tmp_path)
+    _, _, ledger = hospital(tmp_path, 300)
+    dpem.Ledger.create(ledger, name="demo patients", cap_epsilon=2.0, cap_delta=1e-6)
+    return tmp_path
+
+
+FIT = "fit patients.csv -s patients.toml --columns age,bmi -k 2 -e 1 -l patients.ledger -o m.dpem"
+
+
+def with_file(name, content):
+    def write(desk):
+        (desk / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return write
+
+
+def semicolons(desk):
+    text = (desk / "patients.csv").read_text()
+    (desk / "patients.csv").write_text(text.replace(",", ";"))
+
+
+def other_ledger(**terms):
+    def make(desk):
+        (desk / "patients.ledger").unlink()
+        terms_of = {"name": "demo patients", "cap_epsilon": 2.0, "cap_delta": 1e-6} | terms
+        dpem.Ledger.create(desk / "patients.ledger", **terms_of)
+
+    return make
+
+
+def nothing(desk):
+    pass
+
+
+REVERSED = '[age]\nkind = "integer"\nbounds = [110, 0]\n'
+CASES = {
+    # name: (preparation, command, exit code, words of the error)
+    "wrong delimiter": (semicolons, FIT, 2, ["lacks 'age', 'bmi'", "--delimiter"]),
+    "missing column": (nothing, FIT.replace("age,bmi", "age,height"), 2, ["'height'", "It has 'age'"]),
+    "column not in the table": (
+        with_file("patients.csv", "age,weight\n1,2\n"),
+        FIT,
+        2,
+        ["lacks 'bmi'", "It has 'age', 'weight'"],
+    ),
+    "bounds reversed": (with_file("patients.toml", REVERSED), FIT, 2, ["'age'", "low < high", "110"]),
+    "unknown kind": (
+        with_file("patients.toml", '[age]\nkind = "number"\n'),
+        FIT,
+        2,
+        ["kind of column 'age'"],
+    ),
+    "no TOML": (with_file("patients.toml", "[age\n"), FIT, 2, ["patients.toml", "TOML"]),
+    "no schema": (lambda d: (d / "patients.toml").unlink(), FIT, 2, ["patients.toml", "No such file"]),
+    "no table": (lambda d: (d / "patients.csv").unlink(), FIT, 2, ["'patients.csv'", "there is none"]),
+    "empty table": (with_file("patients.csv", ""), FIT, 2, ["patients.csv", "first line"]),
+    "no Parquet": (
+        with_file("patients.parquet", "PAR1 no"),
+        FIT.replace("patients.csv", "patients.parquet"),
+        4,
+        ["patients.parquet", "cannot"],
+    ),
+    "unknown ending": (with_file("patients.xls", "x"), FIT.replace("csv", "xls"), 2, ["patients.xls", "csv"]),
+    "a folder as schema": (nothing, FIT.replace("patients.toml", "."), 2, ["ends in .toml or .json"]),
+    "categorical column": (
+        nothing,
+        FIT.replace("age,bmi", "age,ward"),
+        2,
+        ["'ward'", "--columns age", "table"],
+    ),
+    "epsilon": (nothing, FIT.replace("-e 1", "-e -1"), 2, ["epsilon", "-1"]),
+    "delta": (nothing, FIT + " --delta 2", 2, ["delta", "2"]),
+    "components": (nothing, FIT.replace("-k 2", "-k 0"), 2, ["n_components"]),
+    "no number": (nothing, FIT.replace("-e 1", "-e much"), 2, ["--epsilon", "valid number"]),
+    "option that is none": (nothing, FIT + " --espilon 3", 2, ["--espilon"]),
+    "target of a mixture": (nothing, FIT + " --target ward", 2, ["--target", "--model table"]),
+    "existing output": (with_file("m.dpem", "mine"), FIT, 5, ["'m.dpem'", "exists", "--overwrite"]),
+    "output in no folder": (nothing, FIT.replace("m.dpem", "no/m.dpem"), 5, ["'no/m.dpem'", "No such file"]),
+    "output is a folder": (lambda d: (d / "m.dpem").mkdir(), FIT, 5, ["'m.dpem'", "folder"]),
+    "ledger of another data set": (other_ledger(name="staff"), FIT, 5, ["'demo patients'", "'staff'"]),
+    "ledger of another relation": (
+        other_ledger(adjacency="add_remove"),
+        FIT,
+        2,
+        ["add_remove", "replace_one"],
+    ),
+    "ledger of persons": (other_ledger(rows_per_person=4), FIT, 2, ["unit of privacy"]),
+    "ledger that is none": (
+        with_file("patients.ledger", "ledger"),
+        FIT,
+        5,
+        ["patients.ledger", "not a database"],
+    ),
+    "no ledger": (lambda d: (d / "patients.ledger").unlink(), FIT, 5, ["patients.ledger"]),
+    "too small a ledger": (
+        other_ledger(cap_epsilon=0.5),
+        FIT,
+        3,
+        ["epsilon = 0.499999", "left", "Nothing was charged"],
+    ),
+    "purpose without ledger": (nothing, FIT.replace("-l patients.ledger", "--purpose x"), 2, ["--ledger"]),
+    "share of bounds": (
+        with_file("patients.toml", '[age]\nkind = "integer"\n[bmi]\nkind = "continuous"\n'),
+        FIT + " --estimate-bounds 1.5",
+        2,
+        ["--estimate-bounds", "between 0 and 1"],
+    ),
+    "bounds that are not needed": (nothing, FIT + " --estimate-bounds 0.1", 2, ["not needed"]),
+    "draft": (
+        with_file("patients.toml", '[age]\nkind = "integer"\n[bmi]\nkind = "continuous"\n'),
+        FIT,
+        2,
+        ["'age', 'bmi'", "--estimate-bounds"],
+    ),
+    "draft of categories": (
+        with_file("patients.toml", '[ward]\nkind = "categorical"\n'),
+        "fit patients.csv -s patients.toml -m table -e 1 -l patients.ledger -o m.dpem",
+        2,
+        ["categories", "'ward'"],
+    ),
+    "model that is none": (nothing, "sample patients.csv -n 3", 5, ["'patients.csv'"]),
+    "no model": (nothing, "report nothing.dpem -o r.html", 5, ["nothing.dpem", "does not exist"]),
+    "rows": (nothing, "sample x.dpem -n 0", 2, ["--rows 0"]),
+    "ending of output": (nothing, "sample x.dpem -o rows.xls", 2, ["rows.xls", ".csv"]),
+    "schema of no column": (
+        nothing,
+        "schema patients.csv -o s.toml --integer size=0:9",
+        2,
+        ["'size'", "'age'"],
+    ),
+    "schema bounds reversed": (
+        nothing,
+        "schema patients.csv -o s.toml --integer age=9:0",
+        2,
+        ["'age'", "low < high"],
+    ),
+    "schema bounds are none": (
+        nothing,
+        "schema patients.csv -o s.toml --number bmi=low",
+        2,
+        ["--number bmi", "LOW:HIGH"],
+    ),
+    "schema of one category": (
+        nothing,
+        "schema patients.csv -o s.toml --category sex=F",
+        2,
+        ["'sex'", "two categories"],
+    ),
+    "schema over a file": (nothing, "schema patients.csv -o patients.toml", 5, ["patients.toml", "exists"]),
+    "schema delimiter": (semicolons, "schema patients.csv -o s.toml --integer age=0:9", 2, ["--delimiter"]),
+    "plan of what": (nothing, "plan --rows 100 -e 1", 2, ["--schema", "--columns"]),
+    "plan accuracy": (nothing, "plan --rows 100 -e 1 --columns 2 -a weight=1", 2, ["'weight'", "'x0'"]),
+    "plan pairs": (nothing, "plan --rows 100 -e 1 --columns 2 -a x0", 2, ["NAME=VALUE", "--accuracy"]),
+    "cap": (nothing, "budget init new.ledger --name x -e 0", 2, ["cap_epsilon"]),
+    "ledger twice": (nothing, "budget init patients.ledger --name x -e 1", 5, ["exists"]),
+    "head": (nothing, "budget verify patients.ledger --head 3", 2, ["NUMBER:HASH"]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_error_is_clear_and_costs_nothing(desk, capsys, name, as_json):
+    prepare, command, code, words = CASES[name]
+    prepare(desk)
+    before = {path: path.read_bytes() if path.is_file() else None for path in desk.rglob("*")}
+    found = called(capsys, *command.split(), *(["--json"] if as_json else []))
+    assert found.code == code, found
+    if as_json:
+        assert found.json["error"]["exit_code"] == code
+        message = found.json["error"]["message"]
+    else:
+        message = " ".join(found.err.replace("│", " ").split())
+        assert "Traceback" not in found.err
+        assert found.out == ""
+    for word in words:
+        assert word in message, message
+    after = {path: path.read_bytes() if path.is_file() else None for path in desk.rglob("*")}
+    assert after == before  # the ledger too: nothing was charged
+
+
+def test_a_read_only_output_is_refused_before_the_charge(desk, capsys):
+    """Where a file cannot be replaced or made, that shows before anything is spent."""
+    if os.geteuid() == 0:  # whom permissions do not bind: /proc takes no file from anyone
+        command = FIT.replace("m.dpem", "/proc/m.dpem")
+    else:
+        desk.joinpath("closed").mkdir(mode=0o500)
+        command = FIT.replace("m.dpem", "closed/m.dpem")
+    found = called(capsys, *command.split())
+    assert found.code == 5
+    assert "m.dpem" in found.err
+    assert dpem.Ledger("patients.ledger").history() == []
+
+
+def test_overwrite_replaces_and_nothing_else_does(desk, capsys):
+    assert called(capsys, *FIT.split()).code == 0
+    first = (desk / "m.dpem").read_bytes()
+    assert called(capsys, *FIT.split()).code == 5
+    assert (desk / "m.dpem").read_bytes() == first
+    assert called(capsys, *FIT.split(), "--overwrite", "--epsilon", "0.5").code == 0
+    assert dpem.load("m.dpem").privacy_.epsilon == 0.5
+    assert len(dpem.Ledger("patients.ledger").history()) == 2
+
+
+def test_a_cell_that_is_not_declared_shows_nowhere(desk, capsys):
+    """Unknown categories, text for numbers and lines that are no rows neither raise nor are told."""
+    with (desk / "patients.csv").open("a") as table:
+        table.write("P9,old,,9999,x,y,alien,moon,maybe,?\nbroken line\n")
+    found = called(capsys, *FIT.split())
+    assert found.code == 0
+    assert "alien" not in found.out + found.err
+    table = "fit patients.csv -s patients.toml -m table -e 1 -l patients.ledger -o t.dpem"
+    found = called(capsys, *table.split())
+    assert found.code == 0
+    assert not {"alien", "moon", "maybe"} & set((found.out + found.err).split())
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_fit_goes_on_and_pays_once(desk, ending):
+    """Ctrl-C or a kill after the charge: no output, and the same command goes on without paying again."""
+    hospital(desk, 60_000)
+    arguments = FIT.replace("age,bmi", "age,bmi,systolic,hba1c,stay").replace("-k 2", "-k 5").split()
+    running = subprocess.Popen(
+        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    partial = desk / "m.dpem.partial"
+    while not is_paid(partial):
+        time.sleep(0.01)
+        assert running.poll() is None
+    running.send_signal(ending)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == (130 if ending == signal.SIGINT else -ending)
+    if ending == signal.SIGINT:
+        said = " ".join(err.split())
+        assert "The ledger was charged" in said
+        assert "Run the same command again" in said
+        assert "Traceback" not in err
+    assert partial.exists()
+    assert not (desk / "m.dpem").exists()
+    ledger = dpem.Ledger("patients.ledger")
+    assert len(ledger.history()) == 1
+    # Other arguments are another fit: refused, nothing charged, nothing lost.
+    other = subprocess.run([*COMMAND, *arguments, "--json", "-e", "0.5"], capture_output=True, text=True)
+    assert other.returncode == 5
+    assert "m.dpem.partial" in json.loads(other.stdout)["error"]["message"]
+    again = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "continues" in again.stderr
+    assert len(ledger.history()) == 1
+    assert dpem.load("m.dpem").charge_.number == 1
+    assert not list(desk.glob("*.partial"))

@@ -1,0 +1,371 @@
+"""Every command does its work, says it to people and to programs, and leaves files whole."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpem
+from dpem.cli import main
+from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from support.commands import called, hospital
+
+NUMBERS = "age,bmi,systolic,hba1c,stay"
+
+
+@pytest.fixture(scope="module")
+def ward(tmp_path_factory):
+    """Make a folder with a table, its schema, a ledger and two models."""
+    folder = tmp_path_factory.mktemp("ward")
+    table, schema, ledger = hospital(folder, 6000)
+    assert main(["budget", "init", str(ledger), "--name", "demo patients", "--epsilon", "8", "--json"]) == 0
+    common = ["--schema", str(schema), "--epsilon", "2", "--ledger", str(ledger), "--json"]
+    clusters = ["fit", str(table), "--columns", NUMBERS, "-k", "3", "-o", str(folder / "clusters.dpem")]
+    assert main([*clusters, *common, "--purpose", "groups", "--analyst", "registry"]) == 0
+    rows = ["fit", str(table), "--model", "table", "--target", "ward", "-o", str(folder / "table.dpem")]
+    assert main([*rows, *common]) == 0
+    return folder
+
+
+# -- plan --------------------------------------------------------------------------------------------------
+
+
+def test_plan_says_what_python_says(ward, capsys):
+    """The JSON of a plan is that of `dpem.plan`, and people read units, room and accountants."""
+    arguments = ["plan", "-n", 5000, "-s", ward / "patients.toml", "--columns", NUMBERS, "-k", 4, "-e", 0.5]
+    arguments += ["--accuracy", "age=0.5", "--spread", "age=9", "--ledger", ward / "patients.ledger"]
+    found = called(capsys, *arguments, "--json")
+    assert found.code == 0
+    assert found.err == ""
+    model = dpem.GaussianMixture(
+        4, epsilon=0.5, delta=1e-6, schema=PATIENTS_SCHEMA.select(NUMBERS.split(","))
+    )
+    outlook = dpem.plan(model, 5000, spread={"age": 9.0})
+    for key, value in json.loads(json.dumps(outlook.to_dict())).items():
+        assert found.json[key] == value
+    assert found.json["epsilon_needed"] == dpem.epsilon_needed(model, 5000, {"age": 0.5}, spread={"age": 9.0})
+    assert found.json["ledger"]["suffices"] is True
+    text = called(capsys, *arguments).out
+    for word in ("mmHg", "years", "components: 4 of 4", "zcdp", "the fit needs epsilon", "which suffices"):
+        assert word in text
+
+
+def test_plan_without_a_schema_warns_of_small_tables(capsys):
+    found = called(capsys, "plan", "--rows", 200, "--columns", 6, "-k", 10, "--epsilon", 0.1)
+    assert found.code == 0
+    assert "leave room for 1" in " ".join(found.err.split())
+    for model in ("kmeans", "factors"):
+        assert (
+            called(capsys, "plan", "--rows", 9999, "--columns", 6, "-m", model, "-e", 1, "--json").code == 0
+        )
+    found = called(capsys, "plan", "--rows", 9999, "--columns", 6, "-m", "table", "-e", 1)
+    assert found.code == 2
+    assert "--schema" in found.err
+
+
+# -- schema ------------------------------------------------------------------------------------------------
+
+
+def test_a_draft_depends_on_names_and_types_alone(tmp_path, capsys):
+    """Two tables with the same head and other rows give the same bytes; CSV asks for kinds."""
+    drafts = []
+    for name, rows in (("a", "31,F\n47,M\n"), ("b", "\xff\xfe,,,,\n" * 3)):
+        (tmp_path / f"{name}.csv").write_bytes(("age,sex\n" + rows).encode("latin-1"))
+        found = called(capsys, "schema", tmp_path / f"{name}.csv", "-o", tmp_path / f"{name}.toml")
+        assert found.code == 0
+        drafts.append((tmp_path / f"{name}.toml").read_bytes())
+    assert drafts[0] == drafts[1]
+    assert b"# bounds = " in drafts[0]
+    frame = pd.DataFrame({"age": [31], "sex": ["F"], "smoker": [True], "bmi": [22.5]})
+    frame.to_parquet(tmp_path / "c.parquet")
+    found = called(capsys, "schema", tmp_path / "c.parquet", "-o", tmp_path / "c.json", "--json")
+    kinds = {name: column["kind"] for name, column in found.json["schema"].items()}
+    assert kinds == {"age": "integer", "sex": "categorical", "smoker": "boolean", "bmi": "continuous"}
+    assert found.json["lacking"] == ["age", "sex", "bmi"]
+
+
+def test_options_declare_a_whole_schema(ward, tmp_path, capsys):
+    """What the demo's schema says can be said in options."""
+    arguments = ["schema", ward / "patients.csv", "-o", tmp_path / "s.toml", "--drop", "patient"]
+    arguments += ["--dataset", "demo patients", "--missing", "smoker"]
+    for column in PATIENTS_SCHEMA.columns:
+        if column.is_number:
+            option = "--integer" if column.kind == "integer" else "--number"
+            low, high = column.bounds
+            arguments += [option, f"{column.name}={low:g}:{high:g}", "--unit", f"{column.name}={column.unit}"]
+        elif column.kind == "boolean":
+            arguments += ["--boolean", column.name]
+        else:
+            arguments += ["--category", f"{column.name}={','.join(column.categories[:-1])}"]
+    assert called(capsys, *arguments).code == 0
+    assert dpem.Schema.read(tmp_path / "s.toml") == PATIENTS_SCHEMA
+
+
+def test_bounds_can_be_bought_and_say_so(ward, tmp_path, capsys):
+    """Reading values costs: the schema says how much, and the ledger was charged."""
+    ledger = tmp_path / "l.ledger"
+    dpem.Ledger.create(ledger, name="demo patients", cap_epsilon=1.0, cap_delta=1e-6)
+    arguments = ["schema", ward / "patients.csv", "-o", tmp_path / "s.toml", "--integer", "age=0:110"]
+    for name in ("patient", "sex", "ward", "smoker", "readmitted", "stay"):
+        arguments += ["--drop", name]
+    found = called(capsys, *arguments, "--estimate-bounds", 0.9, "--ledger", ledger)
+    assert found.code == 0
+    schema = dpem.Schema.read(tmp_path / "s.toml")
+    assert schema.columns[0].bounds_cost is None
+    assert all(column.bounds_cost == (0.9, 1e-6) for column in schema.columns[1:])
+    assert [spend.purpose for spend in dpem.Ledger(ledger).history()] == ["dpem.private_bounds"]
+
+
+# -- fit ---------------------------------------------------------------------------------------------------
+
+
+def test_a_fitted_model_is_the_librarys(ward, capsys):
+    """What the command wrote loads in Python; its charge is in the ledger with purpose and analyst."""
+    model = dpem.load(ward / "clusters.dpem")
+    assert isinstance(model, dpem.GaussianMixture)
+    assert model.privacy_.is_private
+    assert model.n_rows_ == 6000
+    ledger = dpem.Ledger(ward / "patients.ledger")
+    first = ledger.history()[0]
+    assert (first.purpose, first.analyst) == ("dpem.GaussianMixture.fit: groups", "registry")
+    assert model.charge_.hash == first.hash
+    verified = called(capsys, "budget", "verify", ward / "patients.ledger", "--model", ward / "clusters.dpem")
+    assert verified.code == 0
+    assert "record 1" in verified.out
+    assert not list(ward.glob("*.partial"))
+
+
+@pytest.mark.parametrize("model", ["kmeans", "factors"])
+def test_other_models_are_fitted_too(ward, tmp_path, capsys, model):
+    output = tmp_path / "m.dpem"
+    found = called(
+        capsys,
+        "fit",
+        ward / "patients.csv",
+        "-s",
+        ward / "patients.toml",
+        "--columns",
+        NUMBERS,
+        "-m",
+        model,
+        "-k",
+        2,
+        "-e",
+        1,
+        "-o",
+        output,
+    )
+    assert found.code == 0
+    assert "±" in found.out
+    scores = called(capsys, "predict", output, ward / "patients.csv", "-o", tmp_path / "p.csv")
+    assert scores.code == 0
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 6000
+    drawn = called(capsys, "sample", output, "-n", 10)
+    assert drawn.code == (2 if model == "kmeans" else 0)
+    assert called(capsys, "report", output, "-o", tmp_path / "r.html").code == 0
+
+
+def test_estimated_bounds_cost_a_share_of_the_whole(ward, tmp_path, capsys):
+    """A ledger with exactly the stated epsilon pays for bounds and model together."""
+    schema, ledger, output = tmp_path / "s.json", tmp_path / "l.ledger", tmp_path / "m.dpem"
+    columns = {"age": {"kind": "integer", "bounds": [0, 110]}, "bmi": {"kind": "continuous"}}
+    schema.write_text(json.dumps(columns))
+    dpem.Ledger.create(ledger, name="l", cap_epsilon=2.0, cap_delta=1e-6)
+    arguments = ["fit", ward / "patients.csv", "-s", schema, "-k", 2, "-e", 2, "-l", ledger, "-o", output]
+    refused = called(capsys, *arguments)
+    assert refused.code == 2
+    assert "--estimate-bounds" in refused.err
+    assert "'bmi'" in refused.err
+    assert dpem.Ledger(ledger).history() == []
+    assert called(capsys, *arguments, "--estimate-bounds", 0.2).code == 0
+    spends = dpem.Ledger(ledger).history()
+    assert [spend.purpose.partition(":")[0] for spend in spends] == [
+        "dpem.private_bounds",
+        "dpem.GaussianMixture.fit",
+    ]
+    share = spends[0].cost.mu ** 2 / dpem.Ledger(ledger).cap.mu ** 2
+    assert share == pytest.approx(0.2, rel=1e-3)
+    assert sum(spend.cost.mu**2 for spend in spends) == pytest.approx(
+        dpem.Ledger(ledger).cap.mu ** 2, rel=1e-3
+    )
+    assert dpem.load(output).privacy_.bounds_source == "estimated"
+
+
+def test_seeds_do_not_touch_the_noise(ward, tmp_path, capsys):
+    means = []
+    for name in "ab":
+        output = tmp_path / f"{name}.dpem"
+        found = called(
+            capsys,
+            "fit",
+            ward / "patients.csv",
+            "-s",
+            ward / "patients.toml",
+            "--columns",
+            "age,bmi",
+            "-k",
+            2,
+            "-e",
+            1,
+            "--seed",
+            3,
+            "-o",
+            output,
+            "--json",
+        )
+        assert found.code == 0
+        means.append(dpem.load(output).means_)
+    assert not np.array_equal(*means)
+
+
+# -- sample and predict ------------------------------------------------------------------------------------
+
+
+def test_sampled_rows_have_the_schema(ward, tmp_path, capsys):
+    """CSV and Parquet, from both kinds of model, parse back to the schema without a changed cell."""
+    for model, names in (("clusters", NUMBERS.split(",")), ("table", list(PATIENTS_SCHEMA.names))):
+        schema = PATIENTS_SCHEMA.select(names)
+        for ending in ("csv", "parquet"):
+            output = tmp_path / f"{model}.{ending}"
+            found = called(capsys, "sample", ward / f"{model}.dpem", "-n", 300, "-o", output, "--seed", 1)
+            assert found.code == 0
+            frame = pd.read_csv(output) if ending == "csv" else pd.read_parquet(output)
+            assert list(frame.columns) == names
+            assert len(frame) == 300
+            for column in schema.columns:
+                cells = frame[column.name].astype(object).to_numpy()
+                _, changed = column.parse(cells)
+                assert not changed.any()
+    first = called(capsys, "sample", ward / "table.dpem", "-n", 5, "--seed", 1, "--json").json["rows"]
+    assert first == called(capsys, "sample", ward / "table.dpem", "-n", 5, "--seed", 1, "--json").json["rows"]
+
+
+def test_rows_in_parts_are_not_repeated(ward, capsys, monkeypatch):
+    """A seed gives one stream: the second part of a large sample is not the first again."""
+    monkeypatch.setattr("dpem.cli.sample._AT_ONCE", 50)
+    rows = called(capsys, "sample", ward / "clusters.dpem", "-n", 100, "--seed", 1, "--json").json["rows"]
+    assert len(rows) == 100
+    assert rows[:50] != rows[50:]
+
+
+def test_given_values_hold(ward, tmp_path, capsys):
+    output = tmp_path / "s.csv"
+    given = ["--given", "ward=surgery", "--given", "age=40", "--given", "smoker="]
+    assert called(capsys, "sample", ward / "table.dpem", "-n", 50, "-o", output, *given).code == 0
+    frame = pd.read_csv(output)
+    assert set(frame["ward"]) == {"surgery"}
+    assert set(frame["age"]) == {40}
+    assert frame["smoker"].isna().all()
+    for wrong, word in (("ward=heaven", "ward"), ("wing=1", "wing"), ("age=old", "--given age")):
+        found = called(capsys, "sample", ward / "table.dpem", "--given", wrong)
+        assert found.code == 2
+        assert word in found.err
+
+
+def test_predictions_are_the_librarys(ward, tmp_path, capsys):
+    table = pd.read_csv(ward / "patients.csv")
+    clusters = dpem.load(ward / "clusters.dpem")
+    output = tmp_path / "p.parquet"
+    assert called(capsys, "predict", ward / "clusters.dpem", ward / "patients.csv", "-o", output).code == 0
+    assert np.array_equal(pd.read_parquet(output)["component"], clusters.predict(table) + 1)
+    arguments = ["predict", ward / "clusters.dpem", ward / "patients.csv", "-o", output, "--probabilities"]
+    assert called(capsys, *arguments, "--overwrite").code == 0
+    assert np.allclose(pd.read_parquet(output), clusters.predict_proba(table))
+    output = tmp_path / "w.csv"
+    found = called(capsys, "predict", ward / "table.dpem", ward / "patients.csv", "-o", output)
+    assert "as sensitive as the rows" in found.out
+    assert list(pd.read_csv(output)["ward"]) == list(dpem.load(ward / "table.dpem").predict(table))
+
+
+# -- budget ------------------------------------------------------------------------------------------------
+
+
+def test_the_ledger_is_shown_and_checked(ward, tmp_path, capsys):
+    ledger = ward / "patients.ledger"
+    shown = called(capsys, "budget", "show", ledger, "--json").json
+    assert [spend["number"] for spend in shown["spends"]] == [1, 2]
+    assert 0 < shown["spent_part"] < 1
+    text = called(capsys, "budget", "show", ledger).out
+    assert "groups" in text
+    head = called(capsys, "budget", "verify", ledger, "--json").json["head"]
+    whole = called(capsys, "budget", "verify", ledger, "--head", f"{head['number']}:{head['hash']}")
+    assert whole.code == 0
+    cut = called(capsys, "budget", "verify", ledger, "--head", f"{head['number']}:{'0' * 64}")
+    assert cut.code == 5
+    other = tmp_path / "other.ledger"
+    assert called(capsys, "budget", "init", other, "--name", "other", "-e", 1).code == 0
+    foreign = called(capsys, "budget", "verify", other, "--model", ward / "clusters.dpem")
+    assert foreign.code == 5
+
+
+# -- all of them -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plan",
+        "schema",
+        "fit",
+        "sample",
+        "predict",
+        "report",
+        "demo",
+        "budget init",
+        "budget show",
+        "budget verify",
+    ],
+)
+def test_every_command_has_help_with_an_example(name, capsys):
+    shown = called(capsys, *name.split(), "--help")
+    assert shown.code == 0
+    assert f"dpem {name} " in shown.out
+    assert "--json" in shown.out
+
+
+def test_a_defect_shows_no_value(ward, tmp_path, capsys, monkeypatch):
+    """What a library says may hold a cell of the table: only the kind and the place of an error are told."""
+
+    def broken(self, X, y=None):
+        raise ValueError("the patient's age is 42")
+
+    monkeypatch.setattr(dpem.KMeans, "fit", broken)
+    arguments = [
+        "fit",
+        ward / "patients.csv",
+        "-s",
+        ward / "patients.toml",
+        "--columns",
+        "age",
+        "-m",
+        "kmeans",
+        "-e",
+        1,
+    ]
+    for more in ([], ["--json"]):
+        found = called(capsys, *arguments, "-o", tmp_path / "m.dpem", *more)
+        assert found.code == 1
+        assert "42" not in found.out + found.err
+        assert "ValueError" in found.out + found.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_demo_runs_in_a_folder_of_its_own(tmp_path, capsys):
+    folder = tmp_path / "demo"
+    found = called(capsys, "demo", folder, "--rows", 3000, "--json")
+    assert found.code == 0
+    assert all((folder / name).stat().st_size > 20_000 for name in ("clusters.html", "table.html"))
+    assert len(dpem.Ledger(folder / "patients.ledger").history()) == 2
+    assert found.json["seconds"] < 60
+    assert called(capsys, "demo", folder).code == 5
+    assert not (folder / "third.dpem").exists()
+
+
+def test_made_patients_are_as_declared():
+    """The demo's table lies within its public schema, and is the same every time."""
+    table = patients(3000, 1)
+    for column in PATIENTS_SCHEMA.columns:
+        _, changed = column.parse(table[column.name].astype(object).to_numpy())
+        assert not changed.any()
+    assert table.equals(patients(3000, 1))

@@ -1,0 +1,96 @@
+"""The whole way in a real terminal: from a CSV file to a report, until the budget ends."""
+
+import re
+import sys
+
+import pandas as pd
+import pexpect
+import pytest
+
+import dpem
+from support.commands import hospital
+
+COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def typed(tmp_path):
+    """Return a function that types a command and returns what the screen shows, and the exit code."""
+    hospital(tmp_path, 4000)
+    (tmp_path / "patients.toml").unlink()
+
+    def type_in(line, answers=()):
+        program = f"import shlex, sys; from dpem.cli import main; sys.exit(main(shlex.split({line!r})))"
+        screen = pexpect.spawn(
+            sys.executable, ["-c", program], cwd=tmp_path, encoding="utf-8", timeout=120, dimensions=(40, 110)
+        )
+        shown = ""
+        for question, answer in answers:
+            screen.expect_exact(question)
+            shown += screen.before + screen.after
+            screen.sendline(answer)
+        screen.expect(pexpect.EOF)
+        shown += screen.before
+        screen.close()
+        return " ".join(COLOURS.sub("", shown).split()), screen.exitstatus
+
+    return type_in
+
+
+def test_from_a_csv_file_to_a_report(typed, tmp_path):
+    """Draft, plan, ledger, two fits, synthetic rows, reports; the third fit is refused, and says why."""
+    answers = [
+        ("patient: kind", "drop"),
+        ("age: kind", "integer"),
+        ("age: bounds", "0:110"),
+        ("bmi: kind", ""),
+        ("bmi: bounds", "60:12"),  # reversed: it is asked for again
+        ("bmi: bounds", "12:60"),
+        ("systolic: kind", "whole"),  # no kind: asked for again
+        ("systolic: one of", "integer"),
+        ("systolic: bounds", "70:230"),
+        ("hba1c: kind", "drop"),
+        ("stay: kind", "drop"),
+        ("sex: kind", "categorical"),
+        ("sex: categories", "female,male"),
+        ("ward: kind", "categorical"),
+        ("ward: categories", "maternity,surgery,cardiology,internal,geriatrics"),
+        ("smoker: kind", "drop"),
+        ("readmitted: kind", "boolean"),
+    ]
+    shown, code = typed('schema patients.csv -o patients.toml --dataset "patients 2026"', answers)
+    assert code == 0
+    assert "low < high" in shown
+    assert "Wrote patients.toml with 6 columns" in shown
+    schema = dpem.Schema.read(tmp_path / "patients.toml")
+    assert schema.dataset == "patients 2026"
+    assert schema.lacking == ()
+    shown, code = typed(
+        "plan --rows 4000 -s patients.toml --columns age,bmi,systolic -k 3 --epsilon 1 -a age=1"
+    )
+    assert code == 0
+    assert "the fit needs epsilon" in shown
+    assert typed('budget init p.ledger --name "patients 2026" --epsilon 1.6')[1] == 0
+    fit = "fit patients.csv -s patients.toml --epsilon 1 -l p.ledger"
+    shown, code = typed(f'{fit} --columns age,bmi,systolic -k 3 -o clusters.dpem --purpose "patient groups"')
+    assert code == 0
+    assert "(epsilon = 1, delta = 1e-06)-differentially private" in shown
+    shown, code = typed(f"{fit} --model table -o table.dpem")
+    assert code == 0
+    shown, code = typed(f"{fit} --model kmeans --columns age,bmi -o third.dpem")
+    assert code == 3
+    left = dpem.Ledger(tmp_path / "p.ledger").remaining()
+    assert (
+        f"it costs epsilon = 1 at delta = 1e-06, and epsilon = {left.epsilon:.6g} at delta = 1e-06 is left"
+        in shown
+    )
+    assert "Nothing was charged" in shown
+    assert not list(tmp_path.glob("third*"))
+    assert typed("sample table.dpem -n 500 -o synthetic.csv")[1] == 0
+    assert list(pd.read_csv(tmp_path / "synthetic.csv").columns) == list(schema.names)
+    shown, code = typed("report clusters.dpem -o report.html --ledger p.ledger")
+    assert code == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "patients 2026" in page
+    assert "record 1 paid for this model" in page
+    assert not list(tmp_path.glob(".*")) + list(tmp_path.glob("*.partial"))

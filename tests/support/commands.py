@@ -1,0 +1,33 @@
+"""The command as a program would call it, in this process: exit code, JSON or text, standard error."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+from dpem.cli import main
+from dpem.cli.patients import PATIENTS_SCHEMA, patients
+
+
+class Ended(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+def called(capsys, *arguments):
+    """Run a command and return how it ended."""
+    capsys.readouterr()
+    code = main([str(argument) for argument in arguments])
+    shown = capsys.readouterr()
+    return Ended(code, shown.out, shown.err)
+
+
+def hospital(folder: Path, n: int = 2000):
+    """Make a table, its schema and its ledger in a folder."""
+    patients(n, 0).to_csv(folder / "patients.csv", index=False)
+    PATIENTS_SCHEMA.save(folder / "patients.toml")
+    return folder / "patients.csv", folder / "patients.toml", folder / "patients.ledger"
