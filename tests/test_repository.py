@@ -37,6 +37,9 @@ def test_a_skip_fails_where_everything_is_required(tmp_path, skip):
         "import os\nbits = os.urandom(8)",
         "import random",
         "import secrets",
+        "import torch\nnoise = torch.randn(3)",
+        "import torch\ngenerator = torch.Generator()",
+        "from sklearn.utils import check_random_state",
     ],
 )
 def test_lint_forbids_randomness_outside_its_room(line):

@@ -267,8 +267,27 @@ def test_pld_refuses_losses_that_would_take_gigabytes():
     table = compare(GaussianEvent(1e-3), 1e-5)
     assert "moderate privacy loss" in table.missing["pld"]
     assert table.epsilons["gdp"] > 1e5
-    tiny = calibrate(GaussianEvent(1.0), 1.0, 1e-20, "pld")  # at such a delta it starts from infinity
-    assert GdpAccountant().epsilon(tiny, 1e-20) <= 1
+
+
+def test_pld_calibrates_to_its_own_precision_or_refuses():
+    """Its distributions are discretised: to one part in 10^6, and by name where its answers jump."""
+    calibrated = calibrate(GaussianEvent(1.0), 1.0, 1e-5, "pld")
+    assert 1 - 1e-6 <= accountant_named("pld").epsilon(calibrated, 1e-5) <= 1
+    with pytest.raises(UnreachableBudgetError, match=r"'pld'.*delta=1e-20"):
+        calibrate(GaussianEvent(1.0), 1.0, 1e-20, "pld")
+
+
+def test_delta_at_the_end_of_a_flat_curve():
+    """Where epsilon stays the same for all larger deltas, delta is where that begins, not anywhere on it."""
+    event = ComposedEvent(((LaplaceEvent(0.01), 1), (GaussianEvent(1e4), 1)))
+    linear = LinearAccountant()
+    epsilon = linear.epsilon(event, 0.01)
+    found = linear.delta(event, epsilon)
+    assert found == pytest.approx(linear.delta(event, epsilon * (1 + 1e-9)), rel=1e-3)
+    assert linear.epsilon(event, found) <= epsilon < linear.epsilon(event, 0.99 * found)
+    for accountant in (linear, MomentsAccountant()):
+        assert accountant.delta(LaplaceEvent(0.1), 0.1) == 0
+        assert accountant.delta(LaplaceEvent(0.1), math.nextafter(0.1, 0)) > 0
 
 
 def test_opendp_converts_zcdp_no_looser_than_we_do():
@@ -296,7 +315,7 @@ def test_split_shares_mu_squared():
     assert 0.7 * (1 - 1e-9) <= total <= 0.7
 
 
-@pytest.mark.parametrize("shares", [[], [0.5, 0], [0.5, -1], [0.5, math.nan], ["a"]])
+@pytest.mark.parametrize("shares", [[], [0.5, 0], [0.5, -1], [0.5, math.nan], ["a"], None, "ab"])
 def test_bad_shares(shares):
     """Empty plans and shares that are no amounts are refused."""
     with pytest.raises(InvalidArgumentError, match="share"):
@@ -311,6 +330,31 @@ def test_empty_plans_and_bad_budgets():
         calibrate(GaussianEvent(1.0), math.inf, 1e-5)
     with pytest.raises(InvalidArgumentError, match="one of 'gdp'"):
         calibrate(GaussianEvent(1.0), 1.0, 1e-5, "renyi")
+    with pytest.raises(InvalidArgumentError, match="at least one event"):
+        calibrate([], 1.0, 1e-5)
+    for nothing in (None, 5, [[1]], [None]):
+        with pytest.raises(InvalidArgumentError, match="an Event, or a list of them"):
+            calibrate(nothing, 1.0, 1e-5)
+    for parts in (5, [5], None):
+        with pytest.raises(InvalidArgumentError, match="parts"):
+            ComposedEvent(parts)
+    with pytest.raises(InvalidArgumentError, match="count"):
+        ComposedEvent(((GaussianEvent(1.0), 10**400),))
+
+
+@pytest.mark.parametrize("name", FAST)
+def test_calibration_refuses_unknown_events_by_name(name):
+    class Mystery(Event):
+        pass
+
+    with pytest.raises(UnsupportedEventError, match=f"Mystery.*{name!r}"):
+        calibrate(Mystery(), 1.0, 1e-5, name)
+
+
+def test_lists_of_events_are_composed():
+    events = [GaussianEvent(30.0), LaplaceEvent(0.01), GaussianEvent(30.0)]
+    assert compare(events, 1e-5) == compare(ComposedEvent.of(events), 1e-5)
+    assert calibrate(events, 1.0, 1e-5) == calibrate(ComposedEvent.of(events), 1.0, 1e-5)
 
 
 def test_compare_lists_all_accountants():

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -385,9 +386,63 @@ def test_nothing_is_charged_on_top_of_a_changed_record(ledger, statement):
             use()
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "cap_units = '9999999999999999999999999999999999999'",
+        "cap_units = 'abc'",
+        "cap_epsilon = 50",
+        "unit = 'not json'",
+        "unit = '[]'",
+        "adjacency = 'zzz'",
+        "name = 'other'",
+    ],
+)
+def test_nothing_is_charged_under_changed_terms(ledger, change):
+    """A raised cap is found when the ledger is opened and at every charge, not only when it is verified."""
+    spend(ledger)
+    tamper(ledger, f"UPDATE terms SET {change}")
+    uses = (lambda: spend(ledger), ledger.remaining, ledger.head, ledger.verify, ledger.export)
+    for use in (*uses, lambda: Ledger(ledger.path)):
+        with pytest.raises(LedgerTamperedError, match="terms were changed"):
+            use()
+
+
+def test_an_export_is_of_one_moment(ledger):
+    """While others charge, the head is the hash of the last charge that is listed."""
+    stop = threading.Event()
+
+    def charge():
+        while not stop.is_set():
+            ledger.spend(GaussianEvent(1e6), purpose="count")
+
+    other = threading.Thread(target=charge)
+    other.start()
+    try:
+        for _ in range(6):
+            exported = ledger.export()
+            if exported["spends"]:
+                assert exported["head"] == exported["spends"][-1]["hash"]
+    finally:
+        stop.set()
+        other.join()
+
+
+@pytest.mark.parametrize("path", [None, 5, "a\0b"])
+def test_a_path_must_be_one(path):
+    with pytest.raises(InvalidArgumentError, match="path"):
+        Ledger(path)
+
+
+def test_a_mark_must_be_true_or_false(ledger):
+    with pytest.raises(InvalidArgumentError, match="insecure_noise"):
+        ledger.spend(GaussianEvent(100.0), purpose="count", insecure_noise="yes")
+    assert ledger.history() == []
+
+
 def test_lost_terms_are_noticed(ledger):
     tamper(ledger, "DELETE FROM terms")
-    with pytest.raises(LedgerTamperedError, match="terms are gone"):
+    with pytest.raises(LedgerTamperedError, match="terms are not one record"):
         Ledger(ledger.path)
 
 

@@ -164,3 +164,14 @@ def test_compare():
     """One call shows what every accountant makes of the same events."""
     table = statement().compare()
     assert table.epsilons["gdp"] <= 0.5 < table.epsilons["linear"]
+
+
+@pytest.mark.parametrize("bounds", [None, {"age": (0, 120)}, {1: "0 to 1"}, ["age"]])
+def test_bounds_are_words(bounds):
+    with pytest.raises(InvalidArgumentError, match="bounds"):
+        PrivacyStatement(1.0, 1e-5, GaussianEvent(4.0), bounds=bounds, insecure_noise=False)
+
+
+def test_text_that_is_none_is_refused():
+    with pytest.raises(InvalidArgumentError, match="JSON"):
+        PrivacyStatement.from_json(None)

@@ -209,6 +209,28 @@ def test_rows_of_one_person(rows):
     assert sensitivity.for_person(one, 1) == one
 
 
+def person_row(row, rows):
+    """Return the sum over the rows of one person: each moves on its own in the search."""
+    statistic, size = row
+
+    def of_person(z):
+        return sum(statistic(z[j * size : (j + 1) * size]) for j in range(rows))
+
+    return of_person, rows * size
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", ["sums", "counts", "clipped"])
+def test_no_rows_of_one_person_move_further(relation, kind):
+    """A search over all rows of a person at once finds no pair beyond the claim, and reaches it."""
+    row, one = {
+        "sums": (sums_row(1.0), sensitivity.sums(1.0, relation)),
+        "counts": (counts_row(), sensitivity.counts(relation)),
+        "clipped": (clipped_row(2.0, cone=True), sensitivity.clipped_vector(2.0, relation, cone=True)),
+    }[kind]
+    check_bound(person_row(row, 2), sensitivity.for_person(one, 2), relation)
+
+
 # -- rounding ------------------------------------------------------------------------------------------
 
 

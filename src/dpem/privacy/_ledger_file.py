@@ -51,9 +51,9 @@ CREATE TRIGGER spend_grows BEFORE INSERT ON spend
 """
 INSERT_TERMS = "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 INSERT_SPEND = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-SELECT_TERMS = "SELECT * FROM terms"
-SELECT_SPENDS = "SELECT * FROM spend ORDER BY number"
-SELECT_LAST_TWO = "SELECT * FROM spend ORDER BY number DESC LIMIT 2"
+_SELECT_TERMS = f"SELECT {', '.join(TERMS)} FROM terms"  # noqa: S608  (our own names)
+SELECT_SPENDS = f"SELECT {', '.join(SPEND)} FROM spend ORDER BY number"  # noqa: S608
+_SELECT_LAST_TWO = f"SELECT {', '.join(SPEND)} FROM spend ORDER BY number DESC LIMIT 2"  # noqa: S608
 
 
 @contextmanager
@@ -79,13 +79,25 @@ def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
+def read_terms(connection: sqlite3.Connection, path: Path) -> dict[str, Any]:
+    """Return the terms; whoever changed the cap would have to change their hash, and all after it, too."""
+    found = connection.execute(_SELECT_TERMS).fetchall()
+    if len(found) != 1:
+        raise tampered(path, "its terms are not one record")
+    terms = dict(zip(TERMS, found[0], strict=True))
+    if chained_hash("", {name: value for name, value in terms.items() if name != "hash"}) != terms["hash"]:
+        raise tampered(path, "its terms were changed")
+    return terms
+
+
 def last_spend(connection: sqlite3.Connection, path: Path) -> tuple[int, str, int]:
     """Return number, hash and total units of the newest record (the terms' hash where there is none).
 
-    Its own link of the chain is checked, so that nothing is charged on top of a changed total.
+    Its own link of the chain is checked, and that of the terms, so that nothing is charged on top of a
+    changed total or under a changed cap.
     """
-    terms = dict(zip(TERMS, connection.execute(SELECT_TERMS).fetchone(), strict=True))
-    rows = [dict(zip(SPEND, row, strict=True)) for row in connection.execute(SELECT_LAST_TWO)]
+    terms = read_terms(connection, path)
+    rows = [dict(zip(SPEND, row, strict=True)) for row in connection.execute(_SELECT_LAST_TWO)]
     if not rows:
         return 0, terms["hash"], 0
     newest = rows[0]
@@ -93,7 +105,10 @@ def last_spend(connection: sqlite3.Connection, path: Path) -> tuple[int, str, in
     previous = rows[1]["hash"] if len(rows) == 2 else terms["hash"]
     if chained_hash(previous, newest) != digest:
         raise tampered(path, f"record {newest['number']} does not hold")
-    return newest["number"], digest, int(newest["total_units"])
+    try:
+        return int(newest["number"]), digest, int(newest["total_units"])
+    except ValueError as error:
+        raise tampered(path, f"record {newest['number']} cannot be read") from error
 
 
 def tampered(path: Path, what: str) -> LedgerTamperedError:

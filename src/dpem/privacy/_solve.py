@@ -19,7 +19,17 @@ def smallest_passing(slack: Callable[[float], float], low: float, high: float) -
         return low
     while slack(high) < 0:
         high *= 2
-    return _step_until_passing(slack, _root(slack, low, high), outward=1.0)
+    root = _root(slack, low, high)
+    if slack(root - 1e-9 * abs(root)) >= 0:  # a flat part at zero: the solver stops anywhere on it
+        root = _first_passing(slack, low, root)
+    return _step_until_passing(slack, root, outward=1.0)
+
+
+def _first_passing(slack: Callable[[float], float], low: float, high: float) -> float:
+    """Halve the interval in which slack turns from negative to non-negative."""
+    while (middle := (low + high) / 2) not in (low, high):
+        low, high = (low, middle) if slack(middle) >= 0 else (middle, high)
+    return high
 
 
 def largest_passing(slack: Callable[[float], float], low: float, high: float) -> float:

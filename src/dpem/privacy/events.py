@@ -15,7 +15,17 @@ from dpem import _validate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["ComposedEvent", "Event", "GaussianEvent", "LaplaceEvent", "event_from_dict", "flatten"]
+__all__ = [
+    "ComposedEvent",
+    "Event",
+    "GaussianEvent",
+    "LaplaceEvent",
+    "as_event",
+    "event_from_dict",
+    "flatten",
+]
+
+_MOST = 10**18  # of one kind: beyond any release, and within the floats
 
 
 class Event:
@@ -99,10 +109,16 @@ class ComposedEvent(Event):
 
     def __post_init__(self) -> None:
         parts = []
-        for event, count in self.parts:
+        try:
+            pairs = [(event, count) for event, count in self.parts]
+        except (TypeError, ValueError) as error:
+            raise _validate.fail("pairs of an event and its count", "parts", self.parts) from error
+        for event, count in pairs:
             if not isinstance(event, Event):
                 raise _validate.fail("an Event in parts", "event", event)
-            parts.append((event, _validate.integer(count, "count")))
+            if _validate.integer(count, "count") > _MOST:
+                raise _validate.fail(f"at most {_MOST:g} releases of a kind", "count", count)
+            parts.append((event, int(count)))
         if not parts:
             raise _validate.fail("at least one event", "parts", self.parts, "A plan cannot be empty.")
         object.__setattr__(self, "parts", tuple(parts))  # a tuple of plain values, whatever was given
@@ -110,7 +126,7 @@ class ComposedEvent(Event):
     @classmethod
     def of(cls, events: Iterable[Event]) -> ComposedEvent:
         """Compose events in any order; equal ones are counted."""
-        return cls(tuple(Counter(events).items()))
+        return cls(tuple(Counter(_checked(events)).items()))
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
@@ -120,6 +136,22 @@ class ComposedEvent(Event):
     def with_noise_times(self, factor: float) -> ComposedEvent:
         """Return the same events with all noise multiplied by `factor`."""
         return ComposedEvent(tuple((event.with_noise_times(factor), count) for event, count in self.parts))
+
+
+def as_event(plan: Event | Iterable[Event]) -> Event:
+    """Return one event: a list of them is composed."""
+    return plan if isinstance(plan, Event) else ComposedEvent.of(plan)
+
+
+def _checked(events: Any) -> list[Event]:
+    try:
+        found = list(events)
+    except TypeError as error:
+        raise _validate.fail("an Event, or a list of them", "event", events) from error
+    for event in found:
+        if not isinstance(event, Event):
+            raise _validate.fail("an Event, or a list of them", "event", event, "See dpem.privacy.events.")
+    return found
 
 
 def flatten(event: Event) -> dict[Event, int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import getpass
 import json
 import math
+import os
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from dpem import _validate
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, LedgerTamperedError
 from dpem.privacy import _ledger_file
-from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend, tampered
+from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend, read_terms, tampered
 from dpem.privacy._rounding import digits_down, digits_up, root_up
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
@@ -29,7 +30,6 @@ from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import entropy
 
 if TYPE_CHECKING:
-    import os
     import sqlite3
     from contextlib import AbstractContextManager
 
@@ -140,6 +140,9 @@ class Ledger:
     def __init__(
         self, path: str | os.PathLike[str], *, purpose: str | None = None, analyst: str | None = None
     ) -> None:
+        given: Any = path
+        if not isinstance(given, str | os.PathLike) or "\0" in os.fspath(given):
+            raise _validate.fail("the path of a ledger", "path", given)
         self.path = Path(path).absolute()
         self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
         self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
@@ -217,26 +220,31 @@ class Ledger:
 
     def remaining(self) -> Budget:
         """Return what is left, stated at the ledger's delta."""
-        with self._connection() as connection:
-            left = self._cap_units - last_spend(connection, self.path)[2]
-        return self._left(left)
+        return self._snapshot()[1]
 
     def history(self) -> list[Spend]:
         """Return every charge, oldest first."""
-        with self._connection() as connection:
-            rows = connection.execute(_ledger_file.SELECT_SPENDS)
-            return [self._spend_of(row) for row in rows]
+        return self._snapshot()[0]
 
     def head(self) -> Head:
         """Return the newest record; keep it outside the file to detect a truncated one later."""
+        return self._snapshot()[2]
+
+    def _snapshot(self) -> tuple[list[Spend], Budget, Head]:
+        """Return charges, what is left and the head, all of the same moment."""
         with self._connection() as connection:
-            number, digest, _ = last_spend(connection, self.path)
-        return Head(number, digest)
+            connection.execute("BEGIN")
+            number, digest, spent = last_spend(connection, self.path)
+            rows = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()
+        left = self._left(self._cap_units - spent)
+        return [self._spend_of(row) for row in rows], left, Head(number, digest)
 
     def export(self) -> dict[str, Any]:
         """Return everything as JSON-serialisable data: terms, charges, what is left and the head."""
+        spends, left, head = self._snapshot()
         return {
             "format": _ledger_file.FORMAT_VERSION,
+            "id": self._terms["id"],
             "name": self.name,
             "cap": {"epsilon": self.cap.epsilon, "delta": self.cap.delta},
             "adjacency": self.adjacency.value,
@@ -252,18 +260,19 @@ class Ledger:
                     "mu": spend.cost.mu,
                     "event": spend.event.to_dict(),
                     "insecure_noise": spend.insecure_noise,
+                    "hash": spend.hash,
                 }
-                for spend in self.history()
+                for spend in spends
             ],
-            "remaining_epsilon": self.remaining().epsilon,
-            "head": self.head().hash,
+            "remaining_epsilon": left.epsilon,
+            "head": head.hash,
         }
 
     def __repr__(self) -> str:
         return f"Ledger({str(self.path)!r})"
 
     def __str__(self) -> str:
-        spends = self.history()
+        spends, left, _ = self._snapshot()
         lines = [
             f"Ledger of {self.name!r}: cap {self.cap}",
             f"neighbours: {self.adjacency.value}; unit: {self.unit}",
@@ -272,7 +281,7 @@ class Ledger:
                 + ("  [INSECURE NOISE]" if spend.insecure_noise else "")
                 for spend in spends
             ),
-            f"left: {self.remaining()}",
+            f"left: {left}",
         ]
         return "\n".join(lines)
 
@@ -319,6 +328,8 @@ class Ledger:
         if analyst is None:
             analyst = self._analyst or _user_name()
         analyst = _validate.text(analyst, "analyst", "Say who asks for the release.")
+        if not isinstance(insecure_noise, bool):
+            raise _validate.fail("True or False", "insecure_noise", insecure_noise)
         self._check_terms(adjacency, unit)
         units = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
         record = {
@@ -353,14 +364,9 @@ class Ledger:
             whole; with it the cut shows.
         """
         with self._connection() as connection:
-            terms = connection.execute(_ledger_file.SELECT_TERMS).fetchall()
+            connection.execute("BEGIN")
+            previous = read_terms(connection, self.path)["hash"]
             rows = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()
-        if len(terms) != 1:
-            raise self._tampered("its terms are not one record")
-        fields = dict(zip(_ledger_file.TERMS, terms[0], strict=True))
-        previous = fields.pop("hash")
-        if chained_hash("", fields) != previous:
-            raise self._tampered("its terms were changed")
         hashes = {0: previous}
         total = 0
         for expected_number, row in enumerate(rows, start=1):
@@ -400,7 +406,7 @@ class Ledger:
 
     def _check_same_ledger(self, connection: sqlite3.Connection) -> None:
         """Refuse a file that was put in the place of the one that was opened: its cap is another."""
-        if connection.execute(_ledger_file.SELECT_TERMS).fetchone() != self._terms:
+        if read_terms(connection, self.path) != self._terms:
             raise LedgerError(
                 f"Expected the ledger of {self.name!r} in {str(self.path)!r}, but the file was replaced. "
                 f"Nothing was charged. Open it again."
@@ -424,16 +430,16 @@ class Ledger:
                 f"Expected ledger format {_ledger_file.FORMAT_VERSION}, got {version} in "
                 f"{str(self.path)!r}. Use the release of dpem that wrote it."
             )
-        self._terms = connection.execute(_ledger_file.SELECT_TERMS).fetchone()
-        if self._terms is None:
-            raise self._tampered("its terms are gone")
-        terms = dict(zip(_ledger_file.TERMS, self._terms, strict=True))
-        self.name: str = terms["name"]
-        self.adjacency = Adjacency.parse(terms["adjacency"])
-        self.unit = PrivacyUnit.from_dict(json.loads(terms["unit"]))
-        self.created: str = terms["created"]
-        self._cap_units = int(terms["cap_units"])
-        self.cap = Budget(terms["cap_epsilon"], terms["cap_delta"], _mu_down(self._cap_units))
+        terms = self._terms = read_terms(connection, self.path)
+        try:
+            self.name: str = terms["name"]
+            self.adjacency = Adjacency.parse(terms["adjacency"])
+            self.unit = PrivacyUnit.from_dict(json.loads(terms["unit"]))
+            self.created: str = terms["created"]
+            self._cap_units = int(terms["cap_units"])
+            self.cap = Budget(terms["cap_epsilon"], terms["cap_delta"], _mu_down(self._cap_units))
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._tampered("its terms cannot be read") from error
 
     def _spend_of(self, row: tuple[Any, ...]) -> Spend:
         number, time, purpose, analyst, event, insecure, units, _, digest = row

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,6 +105,14 @@ class PrivacyStatement:
         if self.releases is not None:
             _validate.integer(self.releases, "releases")
         _validate.one_of(self.bounds_source, "bounds_source", BOUNDS_SOURCES)
+        bounds: Any = self.bounds
+        if not isinstance(bounds, Mapping) or not all(
+            isinstance(word, str) for pair in bounds.items() for word in pair
+        ):
+            raise _validate.fail(
+                "limits in words by column", "bounds", bounds, 'Such as {"age": "0 to 120"}.'
+            )
+        object.__setattr__(self, "bounds", dict(bounds))
         if self.accountant == "pld" and any(isinstance(leaf, LaplaceEvent) for leaf in flatten(self.event)):
             raise InvalidArgumentError(
                 "Expected an accountant with a proof for Laplace noise on vectors, got accountant='pld'. "
@@ -259,7 +268,7 @@ class PrivacyStatement:
         """Rebuild a statement from JSON text."""
         try:
             description = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (TypeError, json.JSONDecodeError) as error:
             raise InvalidArgumentError("Expected JSON text of a privacy statement.") from error
         if not isinstance(description, dict):
             raise InvalidArgumentError("Expected a JSON object that holds a privacy statement.")

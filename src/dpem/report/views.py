@@ -180,7 +180,9 @@ def sample_of(model: Any, n: int) -> Any:
 
 
 def _cell(value: Any) -> str:
-    if value is None or value != value or str(value) == "<NA>":  # noqa: PLR0124  (NaN)
+    import pandas as pd  # noqa: PLC0415
+
+    if pd.isna(value):
         return ""
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 from dpem import _validate
@@ -32,6 +33,11 @@ class Mechanisms:
     def pure_epsilon(self) -> float:
         """The plain sum of the Laplace mechanisms' epsilons."""
         return math.fsum(count * epsilon for epsilon, count in self.laplace)
+
+    def is_pure(self, epsilon: float) -> bool:
+        """Whether Laplace mechanisms are all there are, and their exact sum is within epsilon."""
+        total = sum((Fraction(each) * count for each, count in self.laplace), Fraction(0))
+        return not self.gaussian and total <= Fraction(epsilon)
 
 
 class Accountant(ABC):

@@ -9,9 +9,10 @@ from dpem import _validate
 from dpem.errors import MissingExtraError, UnsupportedEventError
 from dpem.privacy._rounding import digits_up
 from dpem.privacy.accountants.registry import ACCOUNTANTS, accountant_named
+from dpem.privacy.events import as_event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dpem.privacy.events import Event
 
@@ -40,8 +41,10 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(event: Event, delta: float, accountants: Sequence[str] = tuple(ACCOUNTANTS)) -> Comparison:
-    """Return the epsilon at `delta` that each accountant gives for the same events.
+def compare(
+    events: Event | Iterable[Event], delta: float, accountants: Sequence[str] = tuple(ACCOUNTANTS)
+) -> Comparison:
+    """Return the epsilon at `delta` that each accountant gives for the same event, or list of events.
 
     All numbers are valid upper bounds on the same privacy loss; the smallest is the best known.
 
@@ -56,7 +59,7 @@ def compare(event: Event, delta: float, accountants: Sequence[str] = tuple(ACCOU
     advanced      5.46659
     linear        3.94606
     """
-    delta = _validate.delta(delta)
+    delta, event = _validate.delta(delta), as_event(events)
     epsilons, missing = {}, {}
     for name in accountants:
         try:

@@ -48,7 +48,7 @@ class LinearAccountant(Accountant):
         """Return 0 where pure epsilons suffice, else the delta that the Gaussian ones need."""
         mechanisms = self.mechanisms(event)
         epsilon = _validate.non_negative(epsilon, "epsilon")
-        if not mechanisms.gaussian and mechanisms.pure_epsilon * ROUND_UP <= epsilon:
+        if mechanisms.is_pure(epsilon):
             return 0.0
         return super().delta(event, epsilon)
 

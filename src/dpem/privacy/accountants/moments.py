@@ -59,7 +59,7 @@ class MomentsAccountant(Accountant):
         """Return the minimum over orders of exp(sum alpha(lambda) - lambda epsilon)."""
         mechanisms = self.mechanisms(event)
         epsilon = _validate.non_negative(epsilon, "epsilon")
-        if not mechanisms.gaussian and mechanisms.pure_epsilon * ROUND_UP <= epsilon:
+        if mechanisms.is_pure(epsilon):
             return 0.0
         order = self._best_order(lambda order: _log_moment(mechanisms, order) - order * epsilon)
         moment = _log_moment(mechanisms, order) * ROUND_UP
