@@ -182,7 +182,9 @@ def _tell(console: Console, fitted: Any, output: Path, account: dpem.Ledger | No
             ],
         )
     left = None if account is None else account.remaining()
-    if account is not None:
+    if account is None:
+        console.note("No --ledger was charged: nobody keeps count of what this table has given away.")
+    else:
         console.say(f"Ledger of {account.name!r}: {left} left.")
     console.line(f"Next: dpem report {output} -o report.html")
     if hasattr(fitted, "sample"):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["epsilon_needed", "plan"]
 
-_OF_TABLE = "Of counts as they are released; the mixture that is fitted to them smooths them."
+_OF_TABLE = "Noise is that of counts as they are released; the mixture that is fitted to them smooths it."
 _LARGEST = 1e4  # epsilon that is looked at
 _SMALLEST = 1e-4
 
