@@ -235,9 +235,11 @@ def test_a_cell_that_is_not_declared_shows_nowhere(desk, capsys):
     assert not {"alien", "moon", "maybe"} & set((found.out + found.err).split())
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_fit_goes_on_and_pays_once(desk, ending):
-    """Ctrl-C or a kill after the charge: no output, and the same command goes on without paying again."""
+def test_an_interrupted_fit_goes_on_and_pays_once(desk):
+    """Ctrl-C after the charge: no output, and the same command goes on without paying again.
+
+    (What a kill leaves is tested in tests/em/test_transcript.py: the file is the same.)
+    """
     hospital(desk, 60_000)
     arguments = FIT.replace("age,bmi", "age,bmi,systolic,hba1c,stay").replace("-k 2", "-k 5").split()
     running = subprocess.Popen(
@@ -247,14 +249,12 @@ def test_an_interrupted_fit_goes_on_and_pays_once(desk, ending):
     while not is_paid(partial):
         time.sleep(0.01)
         assert running.poll() is None
-    running.send_signal(ending)
+    running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
-    assert running.returncode == (130 if ending == signal.SIGINT else -ending)
-    if ending == signal.SIGINT:
-        said = " ".join(err.split())
-        assert "The ledger was charged" in said
-        assert "Run the same command again" in said
-        assert "Traceback" not in err
+    assert running.returncode == 130
+    assert "The ledger was charged" in err
+    assert "Run the same command again" in err
+    assert "Traceback" not in err
     assert partial.exists()
     assert not (desk / "m.dpem").exists()
     ledger = dpem.Ledger("patients.ledger")

@@ -46,7 +46,7 @@ def test_plan_says_what_python_says(ward, capsys):
         assert found.json[key] == value
     assert found.json["epsilon_needed"] == dpem.epsilon_needed(model, 5000, {"age": 0.5}, spread={"age": 9.0})
     assert found.json["ledger"]["suffices"] is True
-    text = called(capsys, *arguments).out
+    text = " ".join(called(capsys, *arguments).out.split())
     for word in ("mmHg", "years", "components: 4 of 4", "zcdp", "the fit needs epsilon", "which suffices"):
         assert word in text
 
@@ -349,17 +349,6 @@ def test_a_defect_shows_no_value(ward, tmp_path, capsys, monkeypatch):
         assert "42" not in found.out + found.err
         assert "ValueError" in found.out + found.err
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_demo_runs_in_a_folder_of_its_own(tmp_path, capsys):
-    folder = tmp_path / "demo"
-    found = called(capsys, "demo", folder, "--rows", 3000, "--json")
-    assert found.code == 0
-    assert all((folder / name).stat().st_size > 20_000 for name in ("clusters.html", "table.html"))
-    assert len(dpem.Ledger(folder / "patients.ledger").history()) == 2
-    assert found.json["seconds"] < 60
-    assert called(capsys, "demo", folder).code == 5
-    assert not (folder / "third.dpem").exists()
 
 
 def test_made_patients_are_as_declared():

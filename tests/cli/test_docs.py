@@ -4,6 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
+import dpem
 from support.commands import called
 
 PAGE = Path(__file__).parents[2] / "docs" / "command.md"
@@ -19,3 +20,9 @@ def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
         found = called(capsys, *shlex.split(line)[2:])
         assert found.code == 0, (line, found.err)
     assert (tmp_path / "report.html").exists()
+    # What the demo leaves: two reports, a ledger that paid twice, and nothing of the fit that it refused.
+    demo = tmp_path / "tour"
+    assert all((demo / name).stat().st_size > 20_000 for name in ("clusters.html", "table.html"))
+    assert len(dpem.Ledger(demo / "patients.ledger").history()) == 2
+    assert not list(demo.glob("third*"))
+    assert called(capsys, "demo", "tour", "--json").json["error"]["exit_code"] == 5

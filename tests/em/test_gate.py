@@ -280,20 +280,15 @@ def step(model: LloydModel, raw: RawStatistics, released: ReleasedStatistics) ->
     model.m_step(ARRAY, {argument})
 """
     program = program.replace("ARRAY", "__import__('numpy').zeros((1, 1))")
-    verdicts = {}
     for argument in ("raw", "released"):
-        file = tmp_path / f"{argument}.py"
-        file.write_text(program.replace("{argument}", argument))
-        command = [
-            sys.executable,
-            "-m",
-            "mypy",
-            "--no-error-summary",
-            "--config-file=",
-            "--follow-imports=silent",
-        ]
-        command += ["--ignore-missing-imports", "--cache-dir", str(tmp_path / "cache"), str(file)]
-        run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2] / "src")
-        verdicts[argument] = run.stdout
-    assert "RawStatistics" in verdicts["raw"]
-    assert verdicts["released"] == ""
+        (tmp_path / f"{argument}.py").write_text(program.replace("{argument}", argument))
+    # With the project's own settings, whose cache `make lint` has filled.
+    files = [str(tmp_path / f"{argument}.py") for argument in ("raw", "released")]
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", *files]
+    run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    verdicts = {
+        name: [line for line in run.stdout.splitlines() if f"{name}.py" in line]
+        for name in ("raw", "released")
+    }
+    assert "RawStatistics" in " ".join(verdicts["raw"])
+    assert verdicts["released"] == []

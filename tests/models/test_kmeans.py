@@ -26,6 +26,7 @@ from dpem.errors import (
     DeltaWarning,
     InsufficientBudgetError,
     InvalidArgumentError,
+    OutputError,
     WeakSignalWarning,
 )
 from dpem.testing import Recording, insecure_noise, record, replay
@@ -403,7 +404,7 @@ def test_damaged_files_are_refused(tmp_path):
 
 def test_saving_into_a_missing_folder_is_an_error(tmp_path):
     model = KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0])
-    with pytest.raises(ModelFileError, match="folder that can be written"):
+    with pytest.raises(OutputError, match="folder that can be written"):
         model.save(tmp_path / "no" / "m")
 
 

@@ -104,11 +104,11 @@ class Console:
     def warn(self, text: str) -> None:
         """Print a warning on standard error; JSON holds it too."""
         self.warnings.append(text)
-        self._err.print(f"[yellow]Warning:[/yellow] {rich.markup.escape(text)}")
+        self._err.print(f"[yellow]Warning:[/yellow] {rich.markup.escape(text)}", soft_wrap=True)
 
     def note(self, text: str) -> None:
         """Print something on standard error."""
-        self._err.print(rich.markup.escape(text))
+        self._err.print(rich.markup.escape(text), soft_wrap=True)
 
     @contextmanager
     def releases(self, what: str) -> Iterator[None]:
@@ -155,9 +155,9 @@ class Console:
             error = {"type": kind, "message": message, "exit_code": int(code), "notes": list(notes)}
             sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
             return
-        self._err.print(f"[bold red]Error:[/bold red] {rich.markup.escape(message)}")
+        self._err.print(f"[bold red]Error:[/bold red] {rich.markup.escape(message)}", soft_wrap=True)
         for note in notes:
-            self._err.print(rich.markup.escape(note))
+            self.note(note)
 
 
 def number(value: float, digits: int = 3) -> str:
