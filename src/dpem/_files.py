@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from dpem.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 __all__ = ["check_writable", "replacing"]
 
@@ -22,8 +22,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     After an error nothing is left, and a file that was there before is as it was.
     """
-    target = Path(path)
-    temporary = _temporary(target)
+    target = _regular(path)
+    temporary = _temporary(target, path)
     try:
         yield temporary
         with temporary.open("rb") as written:
@@ -31,16 +31,22 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.chmod(_usual_mode(target))
         temporary.replace(target)
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise _cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-    """Raise where a file could not be written, or is there and must not be replaced: before costly work."""
-    target = Path(path)
-    if target.is_dir():
-        raise OutputError(f"Expected a file to write, got {str(path)!r}, which is a folder.")
+def check_writable(
+    path: str | os.PathLike[str], *, overwrite: bool = False, inputs: Iterable[str | os.PathLike[str]] = ()
+) -> None:
+    """Raise where a file could not be written, or must not be replaced: before costly work.
+
+    `inputs` are files that are read: none of them may be the output.
+    """
+    target = _regular(path)
+    for other in inputs:
+        if Path(other).resolve() == target:
+            raise OutputError(f"Expected an output that is no input, got {str(path)!r}, which is read too.")
     if target.exists() and not overwrite:
         raise OutputError(
             f"Expected a new file, got {str(path)!r}, which exists. Choose another name, or pass --overwrite "
@@ -48,14 +54,23 @@ def check_writable(path: str | os.PathLike[str], *, overwrite: bool = False) -> 
         )
     if target.exists() and not os.access(target, os.W_OK):
         raise OutputError(f"Expected a file that may be replaced, got {str(path)!r}, which is read-only.")
-    _temporary(target).unlink()
+    _temporary(target, path).unlink()
 
 
-def _temporary(target: Path) -> Path:
+def _regular(path: str | os.PathLike[str]) -> Path:
+    """Return the file that a path leads to, through links; what is no file is never replaced."""
+    target = Path(path).resolve()
+    if target.exists() and not target.is_file():
+        kind = "a folder" if target.is_dir() else "no regular file"
+        raise OutputError(f"Expected a file to write, got {str(path)!r}, which is {kind}.")
+    return target
+
+
+def _temporary(target: Path, path: str | os.PathLike[str]) -> Path:
     try:
         handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise _cannot_write(path, error) from error
     os.close(handle)
     return Path(name)
 
@@ -69,7 +84,7 @@ def _usual_mode(target: Path) -> int:
     return 0o666 & ~mask
 
 
-def _cannot_write(target: Path, error: OSError) -> OutputError:
+def _cannot_write(path: str | os.PathLike[str], error: OSError) -> OutputError:
     return OutputError(
-        f"Expected a folder that can be written, got path={str(target)!r}: {error.strerror or error}."
+        f"Expected a folder that can be written, got path={str(path)!r}: {error.strerror or error}."
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,7 +11,6 @@ import time
 import pytest
 
 import dpem
-from dpem.em.transcript import is_paid
 from support.commands import called, hospital
 
 COMMAND = [sys.executable, "-c", "from dpem.cli import run; run()"]
@@ -56,13 +56,13 @@ def nothing(desk):
 REVERSED = '[age]\nkind = "integer"\nbounds = [110, 0]\n'
 CASES = {
     # name: (preparation, command, exit code, words of the error)
-    "wrong delimiter": (semicolons, FIT, 2, ["lacks 'age', 'bmi'", "--delimiter"]),
+    "wrong delimiter": (semicolons, FIT, 2, ["lacks 'age', 'bmi'", "1 column", "--delimiter"]),
     "missing column": (nothing, FIT.replace("age,bmi", "age,height"), 2, ["'height'", "It has 'age'"]),
     "column not in the table": (
         with_file("patients.csv", "age,weight\n1,2\n"),
         FIT,
         2,
-        ["lacks 'bmi'", "It has 'age', 'weight'"],
+        ["lacks 'bmi'", "It has 2 columns", "--header"],
     ),
     "bounds reversed": (with_file("patients.toml", REVERSED), FIT, 2, ["'age'", "low < high", "110"]),
     "unknown kind": (
@@ -147,7 +147,7 @@ CASES = {
         nothing,
         "schema patients.csv -o s.toml --integer size=0:9",
         2,
-        ["'size'", "'age'"],
+        ["'size'", "10 columns"],
     ),
     "schema bounds reversed": (
         nothing,
@@ -168,6 +168,43 @@ CASES = {
         ["'sex'", "two categories"],
     ),
     "schema over a file": (nothing, "schema patients.csv -o patients.toml", 5, ["patients.toml", "exists"]),
+    "infinite epsilon": (nothing, FIT.replace("-e 1", "-e inf"), 2, ["finite --epsilon"]),
+    "output over the ledger": (
+        nothing,
+        FIT.replace("m.dpem", "patients.ledger --overwrite"),
+        5,
+        ["read too"],
+    ),
+    "output over the table": (nothing, FIT.replace("m.dpem", "./patients.csv --overwrite"), 5, ["read too"]),
+    "output over a pipe": (lambda d: os.mkfifo(d / "m.dpem"), FIT + " --overwrite", 5, ["no regular file"]),
+    "schema twice": (
+        nothing,
+        "schema patients.csv -o s.toml --integer age=0:9 --number age=0:9",
+        2,
+        ["'age'", "two"],
+    ),
+    "schema of dataset": (
+        with_file("d.csv", "dataset,age\n"),
+        "schema d.csv -o s.toml --dataset x",
+        2,
+        ["'dataset'", "--drop"],
+    ),
+    "schema in another encoding": (
+        with_file("d.csv", "gr\xf6\xdfe,b\n".encode("latin-1")),
+        "schema d.csv -o s.toml",
+        2,
+        ["UTF-8"],
+    ),
+    "plan with the ledger of others": (
+        other_ledger(adjacency="add_remove"),
+        "plan --rows 9 -s patients.toml -m table -e 1 -l patients.ledger",
+        2,
+        ["add_remove"],
+    ),
+    "report of rows": (nothing, "report x.dpem -o r.html --rows -5", 2, ["--rows -5"]),
+    "demo of rows": (nothing, "demo here --rows -5", 2, ["--rows -5"]),
+    "columns that are no number": (nothing, "plan --rows 9 -e 1 --columns \u00b2", 2, ["--columns"]),
+    "head that is no number": (nothing, "budget verify patients.ledger --head \u00b2:x", 2, ["NUMBER:HASH"]),
     "schema delimiter": (semicolons, "schema patients.csv -o s.toml --integer age=0:9", 2, ["--delimiter"]),
     "plan of what": (nothing, "plan --rows 100 -e 1", 2, ["--schema", "--columns"]),
     "plan accuracy": (nothing, "plan --rows 100 -e 1 --columns 2 -a weight=1", 2, ["'weight'", "'x0'"]),
@@ -193,10 +230,76 @@ def test_an_error_is_clear_and_costs_nothing(desk, capsys, name, as_json):
         message = " ".join(found.err.replace("│", " ").split())
         assert "Traceback" not in found.err
         assert found.out == ""
+        assert "defect" not in message
     for word in words:
         assert word in message, message
     after = {path: path.read_bytes() if path.is_file() else None for path in desk.rglob("*")}
     assert after == before  # the ledger too: nothing was charged
+
+
+def test_a_table_without_names_shows_no_row(desk, capsys):
+    """The first line of a headerless file is a person's row: no message, file or JSON may hold it."""
+    (desk / "patients.csv").write_text("34,27.1,HIV\n51,23.9,none\n")
+    for command in (
+        FIT,
+        "schema patients.csv -o s.toml",
+        "schema patients.csv -o s.toml --integer age=0:110",
+    ):
+        for more in ([], ["--json"]):
+            found = called(capsys, *command.split(), *more)
+            assert found.code == 2
+            assert "HIV" not in found.out + found.err
+            assert "27.1" not in found.out + found.err
+    assert not (desk / "s.toml").exists()
+    (desk / "patients.csv").write_text(
+        "HIV,HIV,none\n" * 2
+    )  # all text: twice the same name is all that shows
+    found = called(capsys, *FIT.split())
+    assert found.code == 2
+    assert "HIV" not in found.err
+    command = "schema patients.csv -o s.toml --header status,other,third --drop other --drop other"
+    assert called(capsys, *command.split()).code == 0
+    assert dpem.Schema.read("s.toml").names == ("status", "third")
+
+
+def test_the_demo_removes_its_own_files_alone(desk, capsys):
+    """A folder that no demo made is refused; in one that it made, other files stay."""
+    assert called(capsys, "demo", ".", "--overwrite", "--json").json["error"]["exit_code"] == 5
+    (desk / "here").mkdir()
+    (desk / "here" / ".dpem-demo").touch()
+    (desk / "here" / "thesis.txt").write_text("mine")
+    assert called(capsys, "demo", "here", "--overwrite", "--rows", 300, "--json").code == 0
+    assert (desk / "here" / "thesis.txt").read_text() == "mine"
+
+
+def test_bounds_are_bought_only_where_all_can_be_paid(desk, capsys):
+    """A ledger that cannot pay for bounds and model together pays for neither; lost bounds end the fit."""
+    (desk / "patients.toml").write_text('[age]\nkind = "integer"\n[bmi]\nkind = "continuous"\n')
+    found = called(capsys, *FIT.replace("-e 1", "-e 2.1").split(), "--estimate-bounds", "0.1", "--json")
+    assert found.json["error"]["type"] == "InsufficientBudgetError"
+    assert found.json["error"]["notes"] == []
+    assert dpem.Ledger("patients.ledger").history() == []
+    found = called(capsys, *FIT.replace("-e 1", "-e 0.01").split(), "--estimate-bounds", "0.1", "--json")
+    assert "stand out of the noise for 'age', 'bmi'" in found.json["error"]["message"]
+    assert found.json["error"]["notes"] == []
+    assert not list(desk.glob("*.partial"))
+
+
+def test_a_fit_that_is_refused_a_transcript_leaves_it_alone(desk, capsys):
+    """Two fits to one output: the second is refused, and what the first writes to is still there."""
+    with dpem.resumable(desk / "m.dpem.partial"):
+        found = called(capsys, *FIT.split(), "--json")
+        assert found.json["error"]["type"] == "TranscriptError"
+        assert (desk / "m.dpem.partial").exists()
+    assert dpem.Ledger("patients.ledger").history() == []
+
+
+def test_a_closed_pipe_is_no_defect(desk):
+    """Standard output that ends early, as `head` does, ends the command quietly."""
+    pipeline = f"set -o pipefail; {shlex.join(COMMAND)} budget show patients.ledger | true"
+    done = subprocess.run(["bash", "-c", pipeline], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr == ""
 
 
 def test_a_read_only_output_is_refused_before_the_charge(desk, capsys):
@@ -246,7 +349,7 @@ def test_an_interrupted_fit_goes_on_and_pays_once(desk):
         [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     partial = desk / "m.dpem.partial"
-    while not is_paid(partial):
+    while not dpem.Ledger("patients.ledger").history():
         time.sleep(0.01)
         assert running.poll() is None
     running.send_signal(signal.SIGINT)

@@ -9,6 +9,8 @@ import pytest
 import dpem
 from dpem.cli import main
 from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from dpem.errors import LedgerError
+from dpem.report.profiles import profile_of
 from support.commands import called, hospital
 
 NUMBERS = "age,bmi,systolic,hba1c,stay"
@@ -257,7 +259,7 @@ def test_given_values_hold(ward, tmp_path, capsys):
     assert set(frame["ward"]) == {"surgery"}
     assert set(frame["age"]) == {40}
     assert frame["smoker"].isna().all()
-    for wrong, word in (("ward=heaven", "ward"), ("wing=1", "wing"), ("age=old", "--given age")):
+    for wrong, word in (("ward=heaven", "'geriatrics'"), ("wing=1", "wing"), ("age=old", "--given age")):
         found = called(capsys, "sample", ward / "table.dpem", "--given", wrong)
         assert found.code == 2
         assert word in found.err
@@ -275,7 +277,45 @@ def test_predictions_are_the_librarys(ward, tmp_path, capsys):
     output = tmp_path / "w.csv"
     found = called(capsys, "predict", ward / "table.dpem", ward / "patients.csv", "-o", output)
     assert "as sensitive as the rows" in found.out
-    assert list(pd.read_csv(output)["ward"]) == list(dpem.load(ward / "table.dpem").predict(table))
+    expected = list(dpem.load(ward / "table.dpem").predict(table))
+    assert list(pd.read_csv(output)["ward"]) == expected
+    table.drop(columns="ward").to_csv(
+        tmp_path / "others.csv", index=False
+    )  # what is to be predicted is not there
+    assert (
+        called(
+            capsys, "predict", ward / "table.dpem", tmp_path / "others.csv", "-o", output, "--overwrite"
+        ).code
+        == 0
+    )
+    assert list(pd.read_csv(output)["ward"]) == expected
+
+
+def test_parts_are_numbered_alike_everywhere(ward, tmp_path, capsys):
+    """Component 1 of `fit`, of the report and of `predict` is the same one."""
+    model = dpem.load(ward / "clusters.dpem")
+    frame = pd.DataFrame(model.means_, columns=NUMBERS.split(","))
+    frame.to_csv(tmp_path / "means.csv", index=False)
+    assert (
+        called(
+            capsys, "predict", ward / "clusters.dpem", tmp_path / "means.csv", "-o", tmp_path / "p.csv"
+        ).code
+        == 0
+    )
+    assert list(pd.read_csv(tmp_path / "p.csv")["component"]) == [1, 2, 3]
+    profile = profile_of(model)
+    assert [cells[1].value for _, cells in profile.rows] == list(model.means_[:, 0])
+
+
+def test_models_without_privacy_are_warned_of(ward, tmp_path, capsys):
+    table = pd.read_csv(ward / "patients.csv")
+    plain = dpem.GaussianMixture(2, epsilon=np.inf, schema=PATIENTS_SCHEMA.select(["age", "bmi"])).fit(table)
+    plain.save(tmp_path / "plain.dpem")
+    for command in (
+        ["sample", tmp_path / "plain.dpem", "-n", 3],
+        ["report", tmp_path / "plain.dpem", "-o", tmp_path / "r.html"],
+    ):
+        assert "NOT PRIVATE" in called(capsys, *command).err
 
 
 # -- budget ------------------------------------------------------------------------------------------------
@@ -295,8 +335,25 @@ def test_the_ledger_is_shown_and_checked(ward, tmp_path, capsys):
     assert cut.code == 5
     other = tmp_path / "other.ledger"
     assert called(capsys, "budget", "init", other, "--name", "other", "-e", 1).code == 0
-    foreign = called(capsys, "budget", "verify", other, "--model", ward / "clusters.dpem")
-    assert foreign.code == 5
+    for command in (
+        ["budget", "verify", other, "--model"],
+        ["report", "-l", other, "-o", tmp_path / "r.html"],
+    ):
+        assert called(capsys, *command, ward / "clusters.dpem").code == 5
+    assert not (tmp_path / "r.html").exists()
+
+
+def test_a_charge_must_be_that_of_the_model(ward, tmp_path):
+    """A model that points at another's record is found out: the events differ, or the purpose."""
+    ledger = dpem.Ledger(ward / "patients.ledger")
+    model, other = dpem.load(ward / "clusters.dpem"), dpem.load(ward / "table.dpem")
+    model.verify_charge(ledger)
+    model.charge_ = other.charge_
+    with pytest.raises(LedgerError, match="of another"):
+        model.verify_charge(ledger)
+    model.charge_ = None
+    with pytest.raises(LedgerError, match="none did"):
+        model.verify_charge(ledger)
 
 
 # -- all of them -------------------------------------------------------------------------------------------

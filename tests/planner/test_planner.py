@@ -135,6 +135,13 @@ def test_epsilon_needed_is_just_enough():
     mixture = dpem.GaussianMixture(3, epsilon=1.0, schema=schema)
     assert dpem.epsilon_needed(mixture, 20_000, {"share of rows": 0.01}) < 1
     assert dpem.epsilon_needed(mixture, 10, {"a": 1e-9}) == math.inf
+    factors = dpem.FactorAnalysis(2, epsilon=1.0, schema=schema)  # as many as there are columns
+    assert dpem.epsilon_needed(factors, 10**6, {"a": 0.1}) < 1
+    wide = dpem.Schema(
+        {name: {"kind": "continuous", "bounds": [0, size]} for name, size in (("a", 1), ("b", 1000))}
+    )
+    model = dpem.GaussianMixture(1, epsilon=1.0, schema=wide)
+    assert dpem.epsilon_needed(model, 10**5, {"mean": 0.1}) == dpem.epsilon_needed(model, 10**5, {"b": 0.1})
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 import dpem
 from dpem.cli.patients import PATIENTS_SCHEMA, patients
-from dpem.errors import InvalidArgumentError
+from dpem.errors import InvalidArgumentError, LedgerError, LedgerTamperedError
 from dpem.report import render_report, write_report
 from support.browser import CHROMIUM, headless_browser
 
@@ -230,19 +230,54 @@ def test_profiles_hold_values_and_noise(models):
 
 
 def test_the_ledger_must_be_the_one_that_paid(models, ledger, folder):
-    """Record and hash are looked up; another ledger, or a changed one, raises an alarm on the page."""
+    """Record, hash and events are looked up; another ledger, or a changed one, gives no page."""
     assert f"record {models['mixture'].charge_.number} paid for this model" in render_report(
         models["mixture"], ledger=ledger
     )
     other = dpem.Ledger.create(folder / "other.ledger", name="other", cap_epsilon=1.0, cap_delta=1e-6)
-    assert 'class="alarm"' in render_report(models["mixture"], ledger=other)
+    with pytest.raises(LedgerTamperedError):
+        render_report(models["mixture"], ledger=other)
+    with pytest.raises(LedgerError, match="none did"):
+        render_report(models["classes"], ledger=ledger)
     changed = folder / "changed.ledger"
     changed.write_bytes((folder / "p.ledger").read_bytes())
     with sqlite3.connect(changed) as connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute("UPDATE spend SET purpose = 'nothing' WHERE number = 1")
-    assert 'class="alarm"' in render_report(models["mixture"], ledger=dpem.Ledger(changed))
+    with pytest.raises(LedgerTamperedError):
+        render_report(models["mixture"], ledger=dpem.Ledger(changed))
+
+
+def test_the_page_claims_no_more_than_was_certified(models):
+    """No mu for another accountant, persons where they are the unit, and what estimated bounds cost."""
+    table = patients(2000, 0)[["age", "bmi"]]
+    paper = dpem.paper.KMeans(2, epsilon=2.0, delta=1e-6, bounds=(0, 110)).fit(table)
+    assert "μ =" not in render_report(paper)
+    assert "μ =" in render_report(models["mixture"])
+    persons = dpem.KMeans(2, epsilon=2.0, delta=1e-6, bounds=(0, 110), rows_per_person=4).fit(table)
+    assert "one person with up to 4 rows is replaced" in render_report(persons)
+    bought = dpem.private_bounds(table, epsilon=1.0, delta=1e-6).schema
+    page = render_report(dpem.KMeans(2, epsilon=2.0, delta=1e-6, schema=bought).fit(table))
+    for words in (
+        "bounds cost on top",
+        "(epsilon = 1, delta = 1e-06)",
+        "bought from the rows where it says so",
+    ):
+        assert words in page
+    assert "by the release of its bounds and by nothing else" in page
+    hidden = render_report(models["hidden rows"])
+    assert "Everything was planned before" not in hidden
+    assert "charged beforehand as 2 Gaussian" in hidden
+
+
+def test_many_columns_are_shown_below_each_other():
+    """Wide tables are turned, so that they can be read and printed; what is left out is said."""
+    names = [f"c{j}" for j in range(30)]
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(5000, 30)), columns=names)
+    page = render_report(dpem.KMeans(3, epsilon=5.0, delta=1e-6, bounds=(-5, 5)).fit(rows))
+    assert '<th scope="row">c29</th>' in page
+    assert "The first 24 of 30 columns" in page
 
 
 def test_a_private_number_of_rows_can_be_guessed(models):

@@ -80,13 +80,9 @@ def verify(
     ledger = dpem.Ledger(path)
     ledger.verify(None if head is None else _head(head))
     if model is not None:
-        charge = dpem.load(model).charge_
-        if charge is None:
-            raise InvalidArgumentError(
-                f"Expected a model that a ledger paid for, got {str(model)!r}: none did."
-            )
-        ledger.verify(Head(charge.number, charge.hash))
-        console.say(f"{model} was paid for by record {charge.number}.")
+        fitted = dpem.load(model)
+        fitted.verify_charge(ledger)
+        console.say(f"{model} was paid for by record {fitted.charge_.number}: the same releases.")
     newest = ledger.head()
     console.say(
         f"The ledger of {ledger.name!r} holds: {newest.number} records, chained and summed correctly."
@@ -97,7 +93,7 @@ def verify(
 
 def _head(text: str) -> Head:
     name, _, digest = text.partition(":")
-    if not name.isdigit() or not digest:
+    if not name.isdecimal() or not digest:
         raise InvalidArgumentError(f"Expected --head NUMBER:HASH, got {text!r}.")
     return Head(int(name), digest)
 

@@ -1,5 +1,6 @@
 """What a person or a program sees: text or JSON on standard output, the rest on standard error."""
 
+import errno
 import functools
 import json
 import math
@@ -62,14 +63,22 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 )
 
 
+class _Screen(rich.console.Console):
+    """A screen whose reader may go: that is for the command to handle, not an exit in the middle of it."""
+
+    def on_broken_pipe(self) -> None:
+        """Raise again."""
+        raise BrokenPipeError
+
+
 class Console:
     """Where a command writes: `say` and `table` for people, `result` for programs."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
         self.warnings: list[str] = []
-        self._out = rich.console.Console(highlight=False, soft_wrap=False)
-        self._err = rich.console.Console(stderr=True, highlight=False)
+        self._out = _Screen(highlight=False, emoji=False)
+        self._err = _Screen(stderr=True, highlight=False, emoji=False)
 
     # -- for people --------------------------------------------------------------------------------------
 
@@ -191,6 +200,7 @@ def command(app: typer.Typer, name: str, function: Callable[..., Any], *example:
         console = Console(as_json=bool(arguments.pop("as_json")))
         with _showing_warnings(console), _telling_errors(console):
             function(console, **arguments)
+            sys.stdout.flush()
 
     parameters = dict(function.__annotations__)
     parameters.pop("console")
@@ -230,6 +240,11 @@ def _showing_warnings(console: Console) -> Iterator[None]:
         yield
 
 
+def _close_output() -> None:
+    """Let nothing more be written to standard output, not even at the end of the process."""
+    sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+
+
 @contextmanager
 def _telling_errors(console: Console) -> Iterator[None]:
     try:
@@ -242,12 +257,24 @@ def _telling_errors(console: Console) -> Iterator[None]:
         console.fail(
             "Interrupted", "Interrupted. No output was written.", code, getattr(error, "__notes__", ())
         )
+    except typer.Abort:  # at a question
+        code = ExitCode.INTERRUPTED
+        console.fail("Interrupted", "Interrupted. No output was written.", code)
     except typer.Exit:
         raise
+    except BrokenPipeError:  # whoever read standard output has seen enough
+        _close_output()
+        code = ExitCode.DONE
     except MemoryError:
         code = ExitCode.ROWS
         console.fail("MemoryError", "Expected rows that fit into memory, got more. Give fewer at once.", code)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _close_output()
+            Console(as_json=False).fail(
+                "OutputError", "Expected room for the output, got a full disk.", ExitCode.FILES
+            )
+            raise typer.Exit(int(ExitCode.FILES)) from error
         if os.environ.get("DPEM_DEBUG") == "1" or type(error).__module__.partition(".")[0] in (
             "typer",
             "click",

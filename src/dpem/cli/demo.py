@@ -2,7 +2,6 @@
 
 import io
 import shlex
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, redirect_stdout
@@ -13,11 +12,16 @@ import typer
 
 from dpem.cli.console import Console, ExitCode, command
 from dpem.cli.patients import PATIENTS_SCHEMA, patients
-from dpem.errors import OutputError
+from dpem.errors import DpemError, InvalidArgumentError, OutputError
 
 __all__ = ["register"]
 
-_ROWS, _SEED = 20_000, 2026
+_ROWS, _FEWEST, _SEED = 20_000, 100, 2026
+_MARK = ".dpem-demo"
+_FILES = (
+    "patients.csv", "patients.toml", "patients.ledger", "clusters.dpem", "table.dpem", "synthetic.csv",
+    "clusters.html", "table.html", _MARK,
+)  # fmt: skip
 _NUMBERS = "age,bmi,systolic,hba1c,stay"
 
 
@@ -36,6 +40,8 @@ def demo(
     Three fits are tried; the ledger pays for two and refuses the third.
     """
     started = time.monotonic()
+    if rows < _FEWEST:
+        raise InvalidArgumentError(f"Expected at least {_FEWEST} rows, got --rows {rows}.")
     _make_folder(folder, overwrite=overwrite)
     table = folder / "patients.csv"
     patients(rows, _SEED).to_csv(table, index=False)
@@ -144,21 +150,29 @@ def demo(
 
 
 def _make_folder(folder: Path, *, overwrite: bool) -> None:
+    """Make the folder; of an earlier demo, known by its mark, only its own files are removed."""
+    mark = folder / _MARK
     if folder.exists():
         if not overwrite:
             raise OutputError(
                 f"Expected a new folder, got {str(folder)!r}, which exists. Choose another, or pass "
                 f"--overwrite."
             )
-        if not folder.is_dir() or not (folder / "patients.toml").exists():
+        if not mark.is_file():
             raise OutputError(f"Expected the folder of an earlier demo, got {str(folder)!r}, which is none.")
-        shutil.rmtree(folder)
+        _remove_files(folder)
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.write_text("Made by dpem demo: dpem demo --overwrite replaces the files that it made here.\n")
     except OSError as error:
         raise OutputError(
             f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
         ) from error
+
+
+def _remove_files(folder: Path) -> None:
+    for name in _FILES:
+        (folder / name).unlink(missing_ok=True)
 
 
 def _show(console: Console, title: str, arguments: Sequence[str], expected: ExitCode) -> None:
@@ -170,7 +184,7 @@ def _show(console: Console, title: str, arguments: Sequence[str], expected: Exit
     with redirect_stdout(io.StringIO()) if console.as_json else nullcontext():
         code = main(arguments)
     if code != expected:
-        raise typer.Exit(code or 1)
+        raise DpemError(f"Expected exit code {int(expected)} of dpem {shlex.join(arguments)}, got {code}.")
 
 
 def register(app: typer.Typer) -> None:

@@ -1,5 +1,6 @@
 """`dpem fit`: charge, read, fit, and write the model."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +10,12 @@ import typer
 import dpem
 from dpem._files import check_writable
 from dpem.cli import options
-from dpem.cli.console import Console, command, number
+from dpem.cli.console import Console, command
+from dpem.cli.profile import show_profile
 from dpem.data.files import file_head
-from dpem.em.transcript import is_paid
-from dpem.errors import InvalidArgumentError, TranscriptError
+from dpem.data.table_types import listed
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError, TranscriptError
 from dpem.privacy.budget import Budget
-from dpem.report.profiles import profile_of
 
 __all__ = ["register"]
 
@@ -52,6 +53,7 @@ def fit(
         ),
     ] = None,
     delimiter: options.DelimiterOption = ",",
+    header: options.HeaderOption = None,
     seed: options.SeedOption = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads: all cores unless given.")] = None,
     overwrite: options.OverwriteOption = False,
@@ -61,15 +63,18 @@ def fit(
     The whole plan is charged to the ledger before a row is read. After a crash or an interrupt run the same
     command again: it goes on from what was released, in OUTPUT.partial, and does not pay again.
     """
-    check_writable(output, overwrite=overwrite)
+    inputs = [schema, *data, *([] if ledger is None else [ledger])]
+    check_writable(output, overwrite=overwrite, inputs=inputs)
+    if not math.isfinite(epsilon):
+        raise InvalidArgumentError("Expected a finite --epsilon: without one nothing is private.")
     declared = options.chosen_schema(schema, columns)
-    files = options.table_files(data, delimiter)
+    files = options.table_files(data, delimiter, header)
     _check_columns(declared, files)
-    account = None
-    if ledger is not None:
-        account = dpem.Ledger(ledger, purpose=purpose, analyst=analyst)
-    elif purpose is not None or analyst is not None:
+    if ledger is None and (purpose is not None or analyst is not None):
         raise InvalidArgumentError("Expected --ledger with --purpose and --analyst: there they are noted.")
+    account = options.checked_ledger(
+        ledger, declared, adjacency, rows_per_person, purpose=purpose, analyst=analyst
+    )
     common: dict[str, Any] = {
         "delta": delta,
         "adjacency": adjacency.value,
@@ -107,15 +112,18 @@ def fit(
         if estimate_bounds is not None:
             share, rest = _split(epsilon, delta, estimate_bounds)
             make(rest, _pretended(declared))._check_arguments()  # before anything is bought
+            if not partials[0].exists():
+                options.require_budget(account, epsilon, delta)
             with dpem.resumable(partials[0]), console.releases("Bounds"):
                 declared = dpem.private_bounds(files, declared, epsilon=share, **common).schema
             console.say(f"Bounds cost epsilon = {share:.6g}, the model {rest:.6g}: {epsilon:g} in all.")
+            _require_bounds(declared, partials[0])
         estimator = make(rest, declared)
         with dpem.resumable(partials[1]), console.releases("Fitting"):
             fitted = estimator.fit(files)
         fitted.save(output)
     except BaseException as error:
-        _keep_what_was_paid(error, partials)
+        _say_how_to_go_on(error, partials)
         raise
     for partial in partials:
         partial.unlink(missing_ok=True)
@@ -123,18 +131,19 @@ def fit(
 
 
 def _check_columns(schema: dpem.Schema, files: dpem.Files) -> None:
-    """Say which columns the table lacks, and what may be wrong with it: names are public."""
+    """Say which columns a table lacks; of CSV no more, since its first line may be somebody's row."""
     head, typed = file_head(files)
     absent = [name for name in schema.names if name not in head.column_names]
     if not absent:
         return
-    hint = "Name them as in the table, or leave them out with --columns."
-    if not typed and len(head.column_names) == 1:
-        hint = "Is another --delimiter between the cells?"
+    if typed:
+        has = listed(head.column_names)
+        hint = "Name them as in the table, or leave them out with --columns."
+    else:
+        has = f"{len(head.column_names)} column{'s' if len(head.column_names) > 1 else ''}"
+        hint = "Is another --delimiter between the cells, or is there no line of names (--header)?"
     raise InvalidArgumentError(
-        f"Expected the schema's columns in the table, which lacks {', '.join(map(repr, absent[:20]))}. "
-        f"It has "
-        f"{', '.join(map(repr, head.column_names[:20]))}. {hint}"
+        f"Expected the schema's columns in the table, which lacks {listed(absent)}. It has {has}. {hint}"
     )
 
 
@@ -153,13 +162,22 @@ def _pretended(schema: dpem.Schema) -> dpem.Schema:
     return schema.declare(some)
 
 
-def _keep_what_was_paid(error: BaseException, partials: Sequence[Path]) -> None:
-    """Leave no empty file behind; where something was released, say how to go on from it."""
-    for partial in partials:
-        if not is_paid(partial):
-            partial.unlink(missing_ok=True)
+def _require_bounds(schema: dpem.Schema, partial: Path) -> None:
+    """Raise where noise hid the bounds of a column: the same release would not find them either."""
+    lost = [column.name for column in schema.columns if column.is_number and not column.is_complete]
+    if lost:
+        partial.unlink(missing_ok=True)
+        raise InvalidArgumentError(
+            f"Expected bounds that stand out of the noise for {', '.join(map(repr, lost))}, got none. "
+            f"What was spent "
+            f"on them is gone. Declare them in the schema, or spend more."
+        )
+
+
+def _say_how_to_go_on(error: BaseException, partials: Sequence[Path]) -> None:
+    """Name the files that hold what was paid for; a refusal would only be repeated."""
     kept = [str(partial) for partial in partials if partial.exists()]
-    if kept and not isinstance(error, TranscriptError):
+    if kept and not isinstance(error, TranscriptError | InsufficientBudgetError):
         error.add_note(
             f"What was paid for is kept in {' and '.join(kept)}. Run the same command again: it goes on "
             f"from there "
@@ -171,16 +189,7 @@ def _tell(console: Console, fitted: Any, output: Path, account: dpem.Ledger | No
     console.line(f"Wrote {output}", style="bold")
     console.say()
     console.say(str(fitted.privacy_))
-    profile = profile_of(fitted)
-    if profile is not None:
-        console.heading("What was found (with what the noise does to it)")
-        console.table(
-            [profile.kind, *profile.header],
-            [
-                [name, *(f"{number(c.value)} ± {number(c.error, 2)}" for c in cells)]
-                for name, cells in profile.rows
-            ],
-        )
+    show_profile(console, fitted)
     left = None if account is None else account.remaining()
     if account is None:
         console.note("No --ledger was charged: nobody keeps count of what this table has given away.")

@@ -8,7 +8,10 @@ from typing import Annotated, Any
 import typer
 
 import dpem
-from dpem.errors import InvalidArgumentError
+from dpem.em.opened_ledger import opened_ledger
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError
+from dpem.privacy.budget import Budget
+from dpem.privacy.neighbours import PrivacyUnit
 
 __all__ = ["Model", "estimator_of", "named_numbers", "pairs", "table_files"]
 
@@ -73,6 +76,10 @@ ColumnsOption = Annotated[
     typer.Option("--columns", help="Columns to use, such as age,bmi: all of the schema unless given."),
 ]
 DelimiterOption = Annotated[str, typer.Option("--delimiter", help="Between the cells of a CSV file.")]
+HeaderOption = Annotated[
+    str | None,
+    typer.Option("--header", help="Names of all columns of CSV files that have no line of names: a,b,c."),
+]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an output file that exists.")]
 SeedOption = Annotated[
     int | None,
@@ -80,10 +87,38 @@ SeedOption = Annotated[
 ]
 
 
-def table_files(paths: Sequence[Path], delimiter: str, columns: Sequence[str] | None = None) -> dpem.Files:
+def table_files(
+    paths: Sequence[Path], delimiter: str, header: str | None = None, columns: Sequence[str] | None = None
+) -> dpem.Files:
     """Return the files of a table."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
-    return dpem.Files([str(path) for path in paths], delimiter=delimiter, columns=columns)
+    names = None if header is None else _names(header)
+    return dpem.Files([str(path) for path in paths], delimiter=delimiter, header=names, columns=columns)
+
+
+def checked_ledger(
+    path: Path | None,
+    schema: dpem.Schema | None,
+    adjacency: Relation,
+    rows_per_person: int,
+    **noted: str | None,
+) -> dpem.Ledger | None:
+    """Return the ledger, where it is one for such releases from this table."""
+    if path is None:
+        return None
+    ledger = opened_ledger(dpem.Ledger(path, **noted), schema)
+    if ledger is not None:
+        ledger.check_terms(adjacency.value, PrivacyUnit(rows_per_person))
+    return ledger
+
+
+def require_budget(ledger: dpem.Ledger | None, epsilon: float, delta: float) -> None:
+    """Raise where a ledger cannot pay for all that a command will ask of it."""
+    if ledger is None:
+        return
+    left, wanted = ledger.remaining(), Budget.from_epsilon(epsilon, delta)
+    if wanted.mu > left.mu:
+        raise InsufficientBudgetError(left, Budget.from_mu(wanted.mu, left.delta), ledger.name)
 
 
 def chosen_schema(path: Path, columns: str | None) -> dpem.Schema:

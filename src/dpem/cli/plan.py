@@ -62,6 +62,7 @@ def plan(
     No row is read and nothing is charged.
     """
     declared, shape = _columns(schema, columns)
+    account = options.checked_ledger(ledger, declared, adjacency, rows_per_person)
     estimator = options.estimator_of(
         model,
         components,
@@ -82,7 +83,7 @@ def plan(
     elsewhere = {other: dpem.plan(estimator.set_params(epsilon=other), rows, **known) for other in _EPSILONS}
     show_outlook(console, outlook)
     _show_elsewhere(console, outlook, elsewhere)
-    left = _show_ledger(console, ledger, outlook)
+    left = _show_ledger(console, account, outlook)
     if needed is not None:
         words = ", ".join(f"{name} within {size:g}" for name, size in wanted.items())
         enough = (
@@ -101,7 +102,7 @@ def plan(
 def _columns(schema: Path | None, columns: str | None) -> tuple[dpem.Schema | None, int | None]:
     if schema is not None:
         return options.chosen_schema(schema, columns), None
-    if columns is None or not columns.isdigit():
+    if columns is None or not columns.isdecimal():
         raise InvalidArgumentError("Expected --schema FILE, or --columns with the number of columns.")
     return None, int(columns)
 
@@ -176,10 +177,11 @@ def _show_elsewhere(console: Console, outlook: dpem.Outlook, elsewhere: dict[flo
     console.table(["epsilon", *names, "largest noise", "in"], rows, left=0)
 
 
-def _show_ledger(console: Console, path: Path | None, outlook: dpem.Outlook) -> dict[str, Any] | None:
-    if path is None:
+def _show_ledger(
+    console: Console, ledger: dpem.Ledger | None, outlook: dpem.Outlook
+) -> dict[str, Any] | None:
+    if ledger is None:
         return None
-    ledger = dpem.Ledger(path)
     left = ledger.remaining()
     suffices = outlook.plan.budget.mu <= left.mu
     console.say(

@@ -29,6 +29,7 @@ def predict(
         typer.Option("--probabilities", help="Of every cluster or value instead of the most probable one."),
     ] = False,
     delimiter: options.DelimiterOption = ",",
+    header: options.HeaderOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
     """Say of every row which cluster, value or factors it has, in the rows' order. Rows must fit into memory.
@@ -38,11 +39,11 @@ def predict(
     """
     import pandas as pd  # noqa: PLC0415
 
-    check_writable(output, overwrite=overwrite)
+    check_writable(output, overwrite=overwrite, inputs=[model, *data])
     table_format(output)
     fitted = dpem.load(model)
     schemaless = getattr(fitted, "schema", None) is None
-    files = options.table_files(data, delimiter, column_names(fitted) if schemaless else None)
+    files = options.table_files(data, delimiter, header, column_names(fitted) if schemaless else None)
     values, names = _predictions(fitted, files, probabilities=probabilities)
     frame = pd.DataFrame(values, columns=names)
     with replacing(output) as path, TableWriter(path) as writer:

@@ -9,6 +9,8 @@ import dpem
 from dpem._files import check_writable
 from dpem.cli import options
 from dpem.cli.console import Console, command
+from dpem.cli.sample import warn_of_no_privacy
+from dpem.errors import InvalidArgumentError
 from dpem.report import write_report
 
 __all__ = ["register"]
@@ -38,8 +40,11 @@ def report(
     One file that needs no network. Everything in it comes from the released model, never from rows: it may be
     published like the model.
     """
-    check_writable(output, overwrite=overwrite)
+    check_writable(output, overwrite=overwrite, inputs=[model, *([] if ledger is None else [ledger])])
+    if rows is not None and rows < 1:
+        raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")
     fitted = dpem.load(model)
+    warn_of_no_privacy(console, fitted)
     fitted.random_state = seed
     account = None if ledger is None else dpem.Ledger(ledger)
     write_report(fitted, output, ledger=account, n_rows=rows, title=title)

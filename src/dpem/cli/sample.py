@@ -15,7 +15,7 @@ from dpem.errors import InvalidArgumentError
 from dpem.privacy.randomness import public_random
 from dpem.report.profiles import column_names
 
-__all__ = ["register", "sampled"]
+__all__ = ["register", "sampled", "warn_of_no_privacy"]
 
 _AT_ONCE = 100_000  # rows
 
@@ -41,13 +41,14 @@ def sample(
     if rows < 1:
         raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")
     if output is not None:
-        check_writable(output, overwrite=overwrite)
+        check_writable(output, overwrite=overwrite, inputs=[model])
         table_format(output)
     fitted = dpem.load(model)
+    warn_of_no_privacy(console, fitted)
     fitted.random_state = public_random(seed)  # one stream for all parts
     values = _given(fitted, given)
     if output is None:
-        parts = [sampled(fitted, min(_AT_ONCE, rows - start), values) for start in range(0, rows, _AT_ONCE)]
+        parts = (sampled(fitted, min(_AT_ONCE, rows - start), values) for start in range(0, rows, _AT_ONCE))
         if console.as_json:
             console.result({"rows": [row for part in parts for row in _records(part)]})
             return
@@ -61,6 +62,12 @@ def sample(
             tell(len(part))
     console.line(f"Wrote {rows:,} rows to {output}.")
     console.result({"path": str(output), "rows": rows, "columns": column_names(fitted)})
+
+
+def warn_of_no_privacy(console: Console, model: Any) -> None:
+    """Warn where what comes from a model must not be published."""
+    if not model.privacy_.is_private:
+        console.warn("This model is NOT PRIVATE: nothing that comes from it may be published.")
 
 
 def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:

@@ -14,7 +14,7 @@ from dpem.cli import options
 from dpem.cli.console import Console, command
 from dpem.data.column import KINDS
 from dpem.data.files import file_head
-from dpem.data.table_types import kinds_of_table
+from dpem.data.table_types import kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 
 __all__ = ["register"]
@@ -52,6 +52,7 @@ def schema(
         bool, typer.Option("--ask/--no-ask", help="Ask for what is not given, in a terminal.")
     ] = True,
     delimiter: options.DelimiterOption = ",",
+    header: options.HeaderOption = None,
     overwrite: options.OverwriteOption = False,
     estimate_bounds: Annotated[
         float | None,
@@ -64,49 +65,96 @@ def schema(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", "-l", help="What pays for estimated bounds.")
     ] = None,
+    adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
+    rows_per_person: options.PersonOption = 1,
 ) -> None:
     """Draft the schema of a table from its columns' names and types. No value is read.
 
     Bounds and categories are public knowledge: what could be, from a codebook or common sense. Give them as
     options, answer questions, or edit the file; a fit refuses a draft that lacks some.
     """
-    check_writable(output, overwrite=overwrite)
+    check_writable(output, overwrite=overwrite, inputs=[*data, *([] if ledger is None else [ledger])])
     if output.suffix.lower() not in (".toml", ".json"):
         raise InvalidArgumentError(
             f"Expected a file that ends in .toml or .json, got --output {str(output)!r}."
         )
-    files = options.table_files(data, delimiter)
+    files = options.table_files(data, delimiter, header)
     head, typed = file_head(files)
+    if not typed and header is None:
+        _check_line_of_names(head.column_names)
     drafted: dict[str, dict[str, Any]] = {name: {"kind": kind} for name, kind in kinds_of_table(head).items()}
     if not typed:
         drafted = {name: {"kind": "continuous"} for name in drafted}
     given = _given(number, integer, category, ordered, boolean)
-    _check_names([*given, *(missing or ()), *options.pairs(unit, "--unit"), *(drop or ())], drafted, files)
+    _check_names(
+        [*given, *(missing or ()), *options.pairs(unit, "--unit"), *(drop or ())], drafted, typed=typed
+    )
     for name, declared in given.items():
         drafted[name] = declared
     for name in missing or ():
         drafted[name]["missing"] = True
     for name, text in options.pairs(unit, "--unit").items():
         drafted[name]["unit"] = text
-    for name in drop or ():
+    for name in set(drop or ()):
         del drafted[name]
+    if dataset is not None and "dataset" in drafted:
+        raise InvalidArgumentError(
+            "Expected no column called 'dataset' beside --dataset. Rename or --drop it."
+        )
     if ask and sys.stdin.isatty() and not console.as_json:
         drafted = _asked(console, drafted, given, typed=typed, priced=estimate_bounds is not None)
     if not drafted:
         raise InvalidArgumentError("Expected a column that is kept, got none.")
     draft = dpem.Schema(({} if dataset is None else {"dataset": dataset}) | drafted)
+    partial = output.with_name(output.name + ".partial")
     if estimate_bounds is not None:
-        with console.releases("Estimating bounds"):
-            found = dpem.private_bounds(files, draft, epsilon=estimate_bounds, delta=delta, ledger=ledger)
+        account = options.checked_ledger(ledger, draft, adjacency, rows_per_person)
+        with dpem.resumable(partial), console.releases("Estimating bounds"):
+            found = dpem.private_bounds(
+                files,
+                draft,
+                epsilon=estimate_bounds,
+                delta=delta,
+                adjacency=adjacency.value,
+                rows_per_person=rows_per_person,
+                ledger=account,
+            )
         draft = found.schema
         console.say(str(found.privacy))
     untyped = [name for name in drafted if not typed and name not in given]
     _write(output, draft, untyped)
+    partial.unlink(missing_ok=True)
     console.line(f"Wrote {output} with {len(draft.names)} columns.")
     if draft.lacking:
         names = ", ".join(draft.lacking)
         console.say(f"Still to declare, in the file: {names}.")
     console.result({"path": str(output), "schema": draft.to_dict(), "lacking": list(draft.lacking)})
+
+
+def _check_line_of_names(names: list[str]) -> None:
+    """Raise where the first line of a CSV file does not look like names: it may be somebody's row."""
+    if any("\ufffd" in name for name in names):
+        raise InvalidArgumentError(
+            "Expected names in UTF-8 in the first line, got others. Save the file as UTF-8."
+        )
+    if any(_is_number(name) or not name.strip() for name in names):
+        raise InvalidArgumentError(
+            "Expected names in the first line, got a number or nothing in some cell: it may be a row. "
+            "Give the names "
+            "with --header a,b,c; where numbers are names, write the schema by hand."
+        )
+    if len(names) == 1 and any(mark in names[0] for mark in ";|\t"):
+        raise InvalidArgumentError(
+            "Expected several columns, got one. Is another --delimiter between the cells?"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _given(
@@ -120,11 +168,19 @@ def _given(
     found: dict[str, dict[str, Any]] = {}
     for option, kind, texts in (("--number", "continuous", number), ("--integer", "integer", integer)):
         for name, text in options.pairs(texts, option).items():
-            found[name] = {"kind": kind, "bounds": _bounds(text, f"{option} {name}")}
+            _declare(found, name, {"kind": kind, "bounds": _bounds(text, f"{option} {name}")})
     for option, kind, texts in (("--category", "categorical", category), ("--ordered", "ordered", ordered)):
         for name, text in options.pairs(texts, option).items():
-            found[name] = {"kind": kind, "categories": [part.strip() for part in text.split(",")]}
-    return found | {name: {"kind": "boolean"} for name in boolean or ()}
+            _declare(found, name, {"kind": kind, "categories": [part.strip() for part in text.split(",")]})
+    for name in boolean or ():
+        _declare(found, name, {"kind": "boolean"})
+    return found
+
+
+def _declare(found: dict[str, dict[str, Any]], name: str, declared: dict[str, Any]) -> None:
+    if name in found:
+        raise InvalidArgumentError(f"Expected one declaration of column {name!r}, got two.")
+    found[name] = declared
 
 
 def _bounds(text: str, option: str) -> list[float]:
@@ -134,17 +190,12 @@ def _bounds(text: str, option: str) -> list[float]:
     return [options.as_number(low, option), options.as_number(high, option)]
 
 
-def _check_names(names: list[str], drafted: dict[str, Any], files: dpem.Files) -> None:
+def _check_names(names: list[str], drafted: dict[str, Any], *, typed: bool) -> None:
     unknown = [name for name in dict.fromkeys(names) if name not in drafted]
     if not unknown:
         return
-    hint = ""
-    if len(drafted) == 1 and files.delimiter == ",":
-        hint = " Is another --delimiter between the cells?"
-    raise InvalidArgumentError(
-        f"Expected columns of the table, got {', '.join(map(repr, unknown))}. It has "
-        f"{', '.join(map(repr, list(drafted)[:20]))}.{hint}"
-    )
+    has = listed(list(drafted)) if typed else f"{len(drafted)} columns"
+    raise InvalidArgumentError(f"Expected columns of the table, got {listed(unknown)}. It has {has}.")
 
 
 def _asked(

@@ -212,7 +212,14 @@ class Csv(FileFormat):
         if not names:
             raise InvalidArgumentError(
                 f"Expected a first line with the names of the columns, in UTF-8, got none in {str(file)!r}. "
-                f"Give them with dpem.Files(path, header=[...])."
+                f"Give them with dpem.Files(path, header=[...]), or --header."
+            )
+        if len(set(names)) < len(names):  # which ones is not said: the line may be a row
+            raise InvalidArgumentError(
+                f"Expected different names in the first line of {str(file)!r}, got some more than once. "
+                f"Rename "
+                f"them; where the file has no names, give them with dpem.Files(path, header=[...]), or "
+                f"--header."
             )
         kind = pa.binary() if self.files.columns is None else pa.float64()
         return pa.table([pa.array([], kind)] * len(names), names=list(names))

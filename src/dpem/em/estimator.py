@@ -19,7 +19,7 @@ from dpem.data.frames import frame_of
 from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
-from dpem.em.release import ReleaseGate
+from dpem.em.release import CHARGED, ReleaseGate
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows
 from dpem.errors import DeltaWarning, InvalidArgumentError
@@ -187,7 +187,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             yield
         except BaseException as error:
             if self.ledger is not None:
-                error.add_note("The ledger was charged before the data was read, and stays charged.")
+                error.add_note(CHARGED)
             raise
 
     def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid | LevelGrid) -> None:
@@ -262,6 +262,25 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"{self.n_features_in_} features as input."
             )
         return source
+
+    def verify_charge(self, ledger: Ledger) -> None:
+        """Raise unless this ledger holds, and has the record that paid for this model.
+
+        Parameters
+        ----------
+        ledger : Ledger
+            The ledger that was charged for the fit.
+        """
+        check_is_fitted(self)
+        if self.privacy_.event is None:
+            raise InvalidArgumentError("Expected a private model, got one that was fitted without noise.")
+        ledger.verify_charge(
+            self.charge_,
+            self.privacy_.event,
+            adjacency=self.privacy_.adjacency,
+            unit=self.privacy_.unit,
+            purpose=f"{self._public_name}.fit",
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""

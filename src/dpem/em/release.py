@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpem.em import statistics
+from dpem.em.interrupts import uninterrupted
 from dpem.em.progress import tell_listener
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.em.transcript import active_transcript, require_no_recording
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["Gate", "PlanViolationError", "Recording", "ReleaseGate"]
+__all__ = ["CHARGED", "Gate", "PlanViolationError", "Recording", "ReleaseGate"]
 
 
 class Gate(Protocol):
@@ -50,6 +51,9 @@ class Gate(Protocol):
     def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
         """Sum a statistic over all rows and release it under the stage `name` of the plan."""
         ...
+
+
+CHARGED = "The ledger was charged before the data was read, and stays charged."
 
 
 class PlanViolationError(DpemError):
@@ -93,22 +97,25 @@ class ReleaseGate:
         require_no_recording(recording=_recording.get() is not None)
         self.charge: Charge | None = None
         if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
-            spend = None
-            if ledger is not None:
-                spend = ledger.spend(
-                    plan.event,
-                    purpose=purpose,
-                    adjacency=plan.adjacency,
-                    unit=plan.unit,
-                    insecure_noise=_recording.get() is not None,
-                )
-            if ledger is not None and spend is not None:
-                self.charge = Charge(ledger.name, spend.number, spend.hash)
-            if self._transcript is not None:
-                self._transcript.paid(self.charge)
-        elif self._transcript is not None:
+            with uninterrupted(CHARGED if ledger is not None else None):
+                self._pay(ledger, purpose)
+        else:
             self.charge = self._transcript.charge
         self.insecure_noise = False
+
+    def _pay(self, ledger: Ledger | None, purpose: str) -> None:
+        """Charge the plan, and note that it was: both, or neither."""
+        if ledger is not None:
+            spend = ledger.spend(
+                self.plan.event,
+                purpose=purpose,
+                adjacency=self.plan.adjacency,
+                unit=self.plan.unit,
+                insecure_noise=_recording.get() is not None,
+            )
+            self.charge = Charge(ledger.name, spend.number, spend.hash)
+        if self._transcript is not None:
+            self._transcript.paid(self.charge)
 
     def close(self) -> None:
         """Release no more, and let the engine go of rows that it keeps."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpem.em.statistics import ReleasedStatistics
     from dpem.privacy.ledger import Ledger
 
-__all__ = ["Transcript", "active_transcript", "described", "is_paid", "resumable"]
+__all__ = ["Transcript", "active_transcript", "described", "resumable"]
 
 _MARKS = {"application_id": 0x6470656E, "user_version": 1}
 _CREATE = f"""
@@ -66,7 +66,7 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     Parameters
     ----------
     path : path-like
-        The file; made where there is none.
+        The file; made where there is none, and removed by an error before anything was paid for.
 
     Raises
     ------
@@ -91,23 +91,18 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     >>> bool((first.cluster_centers_ == again.cluster_centers_).all())
     True
     """
-    with _opened(Path(path).expanduser()) as connection:
-        token = _active.set(Transcript(connection, str(path)))
+    file = Path(path).expanduser()
+    with _opened(file) as connection:
+        transcript = Transcript(connection, str(path))
+        token = _active.set(transcript)
         try:
             yield
+        except BaseException:
+            if not transcript.is_paid:  # nobody needs it, and while it is locked nobody else has it
+                file.unlink(missing_ok=True)
+            raise
         finally:
             _active.reset(token)
-
-
-def is_paid(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds a fit that was paid for, so that it is worth keeping."""
-    if not Path(path).exists() or Path(path).stat().st_size == 0:
-        return False
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None, timeout=1.0)) as connection:
-            return connection.execute("SELECT 1 FROM fact WHERE name = 'charge'").fetchone() is not None
-    except sqlite3.Error:
-        return True  # not ours to judge
 
 
 @contextmanager
@@ -237,6 +232,11 @@ class Transcript:
         self._fact("fit", self._which)
         self._fact("charge", json.dumps(where | {"secure_noise": entropy().is_secure}))
         self._run("COMMIT")
+
+    @property
+    def is_paid(self) -> bool:
+        """Whether this fit, or the one that it continues, was paid for."""
+        return self._value("charge") is not None
 
     @property
     def charge(self) -> Charge | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -15,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from dpem import _validate
 from dpem._threads import thread_count
 from dpem.data import Schema
+from dpem.data.files import Files
 from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
+from dpem.data.table_types import listed
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
 from dpem.engines import open_rows
@@ -27,11 +30,10 @@ from dpem.models.mixed_files import arrays_of, table_from_arrays
 from dpem.models.mixed_oneshot import FittedTable, OneShotRequest, fit_one_shot
 
 if TYPE_CHECKING:
-    import os
-
     import pandas as pd
     from numpy.typing import NDArray
 
+    from dpem.data import Column
     from dpem.em.estimator import Ledger
     from dpem.em.plan import Plan
 
@@ -331,7 +333,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
             parsed, changed = column.parse(cell)
             fraction = column.kind == "integer" and isinstance(value, float) and value != parsed[0]
             if changed[0] or fraction or (value is None and not column.missing):
-                raise _validate.fail(f"a value of column {name!r} ({column.describe()})", "given", value)
+                raise _validate.fail(f"a value of column {name!r} ({_values_of(column)})", "given", value)
             fixed[j] = float(parsed[0])
         return fixed
 
@@ -410,10 +412,23 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
                 f"Leave its cells empty and call impute for its mean."
             )
         j = self._place(self.target, "target")
-        levels, _ = self._levels(self._with_target(X))
-        levels[j] = UNKNOWN
+        levels = self._levels_but(j, X)
         law = self._table.density.law(levels, j)[:, : self._table.density.cells[j].levels.n_values]
         return np.asarray(law / law.sum(axis=1, keepdims=True))
+
+    def _levels_but(self, j: int, X: Any) -> NDArray[np.intp]:
+        """Return rows as levels, with one column unknown; files need not have it."""
+        if not isinstance(X, str | os.PathLike | Files):
+            levels, _ = self._levels(self._with_target(X))
+        else:
+            others = [name for name in self.schema.names if name != self.target]
+            known = open_rows(X, self.schema.select(others)).in_memory()
+            known.require_rows()
+            low, _ = self.schema.bounds
+            cells = np.insert(known.block(), j, low[j], axis=0)
+            levels = LevelGrid(self.schema).to_grid(cells).astype(np.intp)
+        levels[j] = UNKNOWN
+        return levels
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the most probable of the target's values for each row. As sensitive as X."""
@@ -554,3 +569,10 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         if self.n_features_in_ != len(self.schema.names):
             raise KeyError("n_features_in")
         self._keep(fitted)
+
+
+def _values_of(column: Column) -> str:
+    """Return in words what values a column has: categories by name."""
+    if column.is_number or column.kind == "boolean":
+        return column.describe()
+    return listed([str(category) for category in column.categories or ()])

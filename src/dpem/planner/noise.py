@@ -98,7 +98,7 @@ def of_factors(
     kept = kept_variance(d, math.sqrt(squared))
     mean = sigma / math.sqrt(2) / (COUNT_SCALE * math.sqrt(squared))
     correlation = sigma / kept / math.sqrt(2)
-    allowed = min(request.n_components, d - 1, int(d * shape.factors))
+    allowed = min(request.n_components, int(d * shape.factors))
     noise = columns.noise("mean", mean) + columns.noise("standard deviation", sigma / kept / 2)
     noise.append(ExpectedNoise("correlation", None, correlation, None, correlation, "a full correlation"))
     return {"factors that stand out": max(allowed, 0), "rounds": shape.rounds}, noise

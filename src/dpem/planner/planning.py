@@ -174,8 +174,13 @@ def epsilon_needed(
     def suffices(epsilon: float) -> bool:
         outlook = plan(candidate.set_params(epsilon=epsilon), n_rows, columns=columns, spread=spread)
         granted = all(outlook.granted[what] >= number for what, number in outlook.asked.items())
-        return granted and all(_of_name(outlook.noise, name).size <= size for name, size in wanted.items())
+        return granted and all(_largest(outlook.noise, name) <= size for name, size in wanted.items())
 
+    most = plan(candidate.set_params(epsilon=_LARGEST), n_rows, columns=columns, spread=spread)
+    if any(most.granted[what] < number for what, number in most.asked.items()):
+        return math.inf
+    for name in wanted:  # whether there are such, before anything is searched for
+        _largest(most.noise, name)
     if not suffices(_LARGEST):
         return math.inf
     low, high = math.log(_SMALLEST), math.log(_LARGEST)
@@ -188,10 +193,14 @@ def epsilon_needed(
     return math.ceil(math.exp(high) * scale) / scale
 
 
-def _of_name(entries: tuple[ExpectedNoise, ...], name: str) -> ExpectedNoise:
-    for entry in entries:
-        if name in (entry.column, entry.parameter):
-            return entry
+def _largest(entries: tuple[ExpectedNoise, ...], name: str) -> float:
+    """Return the noise of a column's first parameter, its mean, or the largest of a parameter."""
+    of_column = [entry.size for entry in entries if entry.column == name]
+    if of_column:
+        return of_column[0]
+    of_parameter = [entry.size for entry in entries if entry.parameter == name]
+    if of_parameter:
+        return max(of_parameter)
     known = dict.fromkeys(entry.column or entry.parameter for entry in entries)
     raise InvalidArgumentError(
         f"Expected a column or parameter of the plan in accuracy, got {name!r}. There are "

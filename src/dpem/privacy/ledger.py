@@ -199,7 +199,7 @@ class Ledger:
         except FileExistsError as error:
             raise LedgerError(
                 f"Expected a new file for the ledger, got path={str(path)!r}, which exists. "
-                f"Open it with dpem.Ledger(path), or choose another name."
+                f"Use it, or choose another name."
             ) from error
         except OSError as error:
             raise LedgerError(
@@ -330,7 +330,7 @@ class Ledger:
         analyst = _validate.text(analyst, "analyst", "Say who asks for the release.")
         if not isinstance(insecure_noise, bool):
             raise _validate.fail("True or False", "insecure_noise", insecure_noise)
-        self._check_terms(adjacency, unit)
+        self.check_terms(adjacency, unit)
         units = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
         record = {
             "time": _now(),
@@ -388,9 +388,45 @@ class Ledger:
         if head is not None and hashes.get(head.number) != head.hash:
             raise self._tampered(f"record {head.number} is not the one whose hash was kept")
 
+    def verify_charge(
+        self, charge: Charge | None, event: Event, *, adjacency: str, unit: PrivacyUnit, purpose: str
+    ) -> None:
+        """Check the ledger, and that it paid for a release: its record, with the same events and purpose.
+
+        Parameters
+        ----------
+        charge : Charge or None
+            What the release says of its payment, such as a model's `charge_`.
+        event, adjacency, unit
+            What was released, such as a model's statement tells.
+        purpose : str
+            What the record's purpose begins with, such as "dpem.KMeans.fit".
+
+        Raises
+        ------
+        LedgerTamperedError
+            Where the ledger does not hold, or has no such record.
+        LedgerError
+            Where its record is of something else.
+        """
+        if charge is None:
+            raise LedgerError(
+                f"Expected a release that a ledger paid for, got one that none did ({purpose})."
+            )
+        self.verify(Head(charge.number, charge.hash))
+        record = self.history()[charge.number - 1]
+        of_it = record.event == event and record.purpose.partition(":")[0] == purpose
+        if not of_it or self.adjacency is not Adjacency.parse(adjacency) or self.unit != unit:
+            raise LedgerError(
+                f"Expected record {charge.number} of the ledger of {self.name!r} to be of this release, "
+                f"but it "
+                f"is of another."
+            )
+
     # -- inside --------------------------------------------------------------------------------------
 
-    def _check_terms(self, adjacency: str | None, unit: PrivacyUnit | None) -> None:
+    def check_terms(self, adjacency: str | None, unit: PrivacyUnit | None) -> None:
+        """Raise where a plan's relation or unit of privacy is not the ledger's."""
         if adjacency is not None and Adjacency.parse(adjacency) is not self.adjacency:
             raise _validate.fail(
                 f"the ledger's relation {self.adjacency.value!r}",
@@ -423,7 +459,7 @@ class Ledger:
         if application != _ledger_file.APPLICATION_ID:
             raise LedgerError(
                 f"Expected a dpem ledger, got path={str(self.path)!r}, which is another file. "
-                f"Make a ledger with dpem.Ledger.create(...)."
+                f"Make a ledger with dpem.Ledger.create(...), or dpem budget init."
             )
         if version != _ledger_file.FORMAT_VERSION:
             raise LedgerError(
@@ -453,7 +489,7 @@ class Ledger:
         if not self.path.is_file():
             raise LedgerError(
                 f"Expected an existing ledger, got path={str(self.path)!r}. "
-                f"Make it with dpem.Ledger.create(...)."
+                f"Make it with dpem.Ledger.create(...), or dpem budget init."
             )
         return connection_to(self.path)
 

@@ -144,7 +144,7 @@ class PrivacyStatement:
             [
                 self._guarantee(),
                 self._meaning(),
-                self._neighbours(),
+                self.neighbours,
                 self._accounting(self.event),
                 self._limits(),
                 self._noise(),
@@ -169,7 +169,9 @@ class PrivacyStatement:
             f"{_exact(self.delta)}."
         )
 
-    def _neighbours(self) -> str:
+    @property
+    def neighbours(self) -> str:
+        """Which data sets are compared, in words."""
         unit = self._unit()
         if self.adjacency == Adjacency.ADD_REMOVE:
             relation = f"{unit} is added or removed, and the number of rows is private"
@@ -203,8 +205,9 @@ class PrivacyStatement:
         touched = f"{kinds} mechanism{plural}"
         if self.releases is not None:  # a noisy number of rows chose how many, within what was charged
             touched = f"{self.releases} Gaussian mechanisms, charged beforehand as {kinds},"
+        also = ", by the release of its bounds" if self.bounds_source == "estimated" else ""
         return (
-            f"The data was touched by {touched} and by nothing else; their total was "
+            f"The data was touched by {touched}{also} and by nothing else; the total of the mechanisms was "
             f"certified by the accountant '{self.accountant}'."
         )
 

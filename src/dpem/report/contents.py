@@ -11,10 +11,10 @@ import numpy as np
 from sklearn.base import clone
 
 import dpem
-from dpem.errors import InvalidArgumentError, LedgerTamperedError
+from dpem.errors import InvalidArgumentError
 from dpem.planner import plan as planned
+from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent, flatten
-from dpem.privacy.ledger import Head
 from dpem.privacy.statement import BOUNDS_SOURCES
 from dpem.report.profiles import Profile, profile_of
 from dpem.report.regime import Regime, regime_of
@@ -22,7 +22,7 @@ from dpem.report.views import columns_of, figures_of, sample_of, spread_of
 
 if TYPE_CHECKING:
     from dpem.planner import Outlook
-    from dpem.privacy.ledger import Ledger, Spend
+    from dpem.privacy.ledger import Head, Ledger, Spend
 
 __all__ = ["Contents", "contents_of"]
 
@@ -40,8 +40,7 @@ class LedgerPart:
     spent_part: float
     spends: list[Spend]
     head: Head
-    own: int | None  # the record that paid for the model
-    trouble: str | None
+    own: int  # the record that paid for the model
 
 
 @dataclass(frozen=True)
@@ -70,11 +69,14 @@ class Contents:
     warnings: list[str]
     ledger: LedgerPart | None
     charge: Any
+    by_release: bool  # whether a noisy number of rows shared out the budget
+    estimated: bool  # whether bounds were bought from the rows
     outcome: list[Comparison]
     stages: list[Any]
     n_stages: int
     outlook: Outlook | None
     profile: Profile | None
+    n_columns: int
     figures: dict[str, Any]
     sample: Any
     accountants: list[tuple[str, float, float]]
@@ -107,11 +109,14 @@ def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: st
         warnings=_warnings(model, statement, outlook, rows),
         ledger=None if ledger is None else _ledger_part(model, ledger),
         charge=model.charge_,
+        by_release=private and model.plan_.charged is not None,
+        estimated=private and statement.bounds_source == "estimated",
         outcome=_outcome(model, outlook) if private else [],
         stages=_shown(model.plan_.stages) if private else [],
         n_stages=len(model.plan_.stages) if private else 0,
         outlook=outlook,
         profile=profile_of(model),
+        n_columns=model.n_features_in_,
         figures=figures_of(model),
         sample=sample_of(model, _PREVIEWED),
         accountants=[(name, value, value / largest) for name, value in comparison or ()],
@@ -147,14 +152,13 @@ def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
     for leaf, count in flatten(statement.event).items():
         kind = {GaussianEvent: "Gaussian", LaplaceEvent: "Laplace"}.get(type(leaf), type(leaf).__name__)
         counts[kind] = counts.get(kind, 0) + count
-    relation = {
-        "replace_one": "one row replaced by any other; the number of rows is public",
-        "add_remove": "one row added or removed; the number of rows is private",
-    }[statement.adjacency]
+    mechanisms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    if statement.releases is not None:
+        mechanisms = f"{statement.releases} Gaussian, charged beforehand as {mechanisms}"
     facts = [
-        ("Neighbouring tables", relation),
+        ("Neighbouring tables", statement.neighbours),
         ("Unit of privacy", str(statement.unit)),
-        ("Mechanisms", ", ".join(f"{count} {kind}" for kind, count in counts.items())),
+        ("Mechanisms", mechanisms),
         ("Certified by", f"accountant '{statement.accountant}'"),
         ("Bounds", BOUNDS_SOURCES[statement.bounds_source]),
         (
@@ -170,14 +174,16 @@ def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
 
 
 def _symbols(statement: Any) -> dict[str, str]:
-    budget = dpem.privacy.Budget.from_epsilon(statement.epsilon, statement.delta)
-    factor = math.exp(min(statement.epsilon, 700.0))
-    return {
+    """Return the guarantee's figures; mu only where Gaussian DP is what was certified."""
+    found = {
         "epsilon": f"{statement.epsilon:.6g}",
         "delta": f"{statement.delta:.6g}",
-        "mu": f"{budget.mu:.4g}",
-        "factor": f"{factor:.4g}",
+        "factor": f"{math.exp(min(statement.epsilon, 700.0)):.4g}",
+        "mu": "",
     }
+    if statement.accountant == "gdp":
+        found["mu"] = f"{math.sqrt(GdpAccountant().mu_squared(statement.event)):.4g}"
+    return found
 
 
 def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | None) -> list[str]:
@@ -189,8 +195,12 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
     if statement.epsilon > _LARGE_EPSILON:
         found.append(f"epsilon = {statement.epsilon:g} protects little: values from 0.1 to 1 protect well.")
     if statement.bounds_source == "estimated":
+        costs = {column.bounds_cost for column in model.schema.columns if column.bounds_cost is not None}
+        each = " and ".join(f"epsilon = {e:g}, delta = {d:g}" for e, d in sorted(costs))
         found.append(
-            "Bounds were bought from the rows by a release of its own: its budget comes on top of this one."
+            f"Bounds were bought from the rows by a release of their own ({each}), which comes on top "
+            f"of this "
+            f"model's epsilon. The ledger holds both."
         )
     if outlook is not None:
         found += outlook.warnings
@@ -206,16 +216,8 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
 
 
 def _ledger_part(model: Any, ledger: Ledger) -> LedgerPart:
-    charge, trouble, own = model.charge_, None, None
-    try:
-        ledger.verify()
-        if charge is not None:
-            ledger.verify(Head(charge.number, charge.hash))
-            own = charge.number
-        else:
-            trouble = "The model does not say that a ledger paid for it."
-    except LedgerTamperedError as error:
-        trouble = f"The ledger does not hold, or is not the one that paid for this model: {error}"
+    """Return what the page shows of the ledger; raise unless it holds and paid for this model."""
+    model.verify_charge(ledger)
     left = ledger.remaining()
     return LedgerPart(
         ledger.name,
@@ -224,8 +226,7 @@ def _ledger_part(model: Any, ledger: Ledger) -> LedgerPart:
         1 - left.mu**2 / ledger.cap.mu**2,
         ledger.history(),
         ledger.head(),
-        own,
-        trouble,
+        model.charge_.number,
     )
 
 
@@ -271,7 +272,7 @@ def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Compa
         unit = f" {entry.unit}" if entry.unit else ""
         mean = float(np.sqrt(np.mean(np.square(values))))
         lines.append(Comparison(f"noise: {name}", f"{entry.size:.3g}{unit}", f"{mean:.3g}{unit}"))
-    return lines[:40]
+    return lines
 
 
 def _shown(stages: Any) -> list[Any]:

@@ -14,6 +14,9 @@ from dpem.models.kmeans import KMeans
 __all__ = ["Cell", "Profile", "column_names", "profile_of"]
 
 
+_MOST_ACROSS = 8
+
+
 @dataclass(frozen=True)
 class Cell:
     """A released value, what noise alone does to it, and how far rows of the part spread about it."""
@@ -33,6 +36,11 @@ class Profile:
     rows: list[tuple[str, list[Cell]]]
     has_shares: bool
 
+    @property
+    def is_wide(self) -> bool:
+        """Whether columns are better shown one below the other."""
+        return len(self.header) > _MOST_ACROSS and len(self.rows) < len(self.header)
+
 
 def column_names(model: Any) -> list[str]:
     """Return the names of a fitted model's columns."""
@@ -43,7 +51,7 @@ def column_names(model: Any) -> list[str]:
 
 
 def profile_of(model: Any) -> Profile | None:
-    """Return the profile of a model that has one; components come with the largest first."""
+    """Return the profile of a model that has one; parts are numbered as `predict` numbers them, from 1."""
     names = column_names(model)
     schema = getattr(model, "schema", None)
     units = [None] * len(names) if schema is None else [column.unit for column in schema.columns]
@@ -51,13 +59,13 @@ def profile_of(model: Any) -> Profile | None:
         errors = model.standard_errors_
         deviations = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
         rows = []
-        for place, k in enumerate(np.argsort(-model.weights_)):
+        for k in range(len(model.weights_)):
             share = Cell(float(model.weights_[k]), float(errors["weights"][k]))
             cells = [
                 Cell(float(m), float(e), float(s))
                 for m, e, s in zip(model.means_[k], errors["means"][k], deviations[k], strict=True)
             ]
-            rows.append((str(place + 1), [share, *cells]))
+            rows.append((str(k + 1), [share, *cells]))
         return Profile("component", ["share", *names], [None, *units], rows, has_shares=True)
     if isinstance(model, KMeans):
         return Profile(

@@ -260,7 +260,7 @@
   };
 
   // -- put together -------------------------------------------------------------------------------------
-  document.querySelectorAll("#profile-table tr[data-part]").forEach((row) => {
+  document.querySelectorAll("#profile-table [data-part]").forEach((row) => {
     row.querySelector(".swatch").style.setProperty("--swatch", data.kind === "gaussians" && data.weights.length === 1 ? "transparent" : colour(Number(row.dataset.part)));
     const light = (on) => document.querySelectorAll(".chart [data-part]").forEach((mark) => mark.classList.toggle("dimmed", on && mark.dataset.part !== row.dataset.part));
     row.addEventListener("pointerenter", () => light(true));

@@ -27,16 +27,15 @@ columns_of = column_names
 
 
 def figures_of(model: Any) -> dict[str, Any]:
-    """Return the parameters from which the page draws, as JSON."""
+    """Return the parameters from which the page draws, as JSON; of many columns the first."""
     if isinstance(model, GaussianMixture):
-        order = np.argsort(-model.weights_)
         inside = 1 - float(model.background_.weights.sum())
         covariances = model._full_covariances()
         return _gaussians(
             model,
-            model.weights_[order] * inside,
-            model.means_[order],
-            covariances[order],
+            model.weights_ * inside,
+            model.means_,
+            covariances,
             background=(model.background_.weights, model.background_.means, model.background_.covariances),
         )
     if isinstance(model, FactorAnalysis):

@@ -1,0 +1,34 @@
+"""What a model found, in a terminal: as a table that fits it."""
+
+from typing import Any
+
+from dpem.cli.console import Console, number
+from dpem.report.profiles import profile_of
+
+__all__ = ["show_profile"]
+
+_MOST_ACROSS, _MOST_DOWN = 6, 30
+
+
+def show_profile(console: Console, model: Any) -> None:
+    """Print parts and columns with what noise does to each; the longer side goes down."""
+    profile = profile_of(model)
+    if profile is None:
+        return
+    names = [f"{profile.kind} {name}" for name, _ in profile.rows]
+    cells = [[f"{number(c.value)} ± {number(c.error, 2)}" for c in row] for _, row in profile.rows]
+    down, across = names, profile.header
+    if len(across) > _MOST_ACROSS and len(names) < len(across):
+        down, across = across, names
+        cells = [list(column) for column in zip(*cells, strict=True)]
+    console.heading("What was found (with what the noise does to it)")
+    console.table(
+        ["", *across[:_MOST_ACROSS]],
+        [
+            [name, *row[:_MOST_ACROSS]]
+            for name, row in zip(down[:_MOST_DOWN], cells[:_MOST_DOWN], strict=True)
+        ],
+    )
+    left_out = max(len(down) - _MOST_DOWN, 0), max(len(across) - _MOST_ACROSS, 0)
+    if any(left_out):
+        console.say(f"(and {left_out[0]} more down, {left_out[1]} more across: see the report)")

@@ -1,0 +1,34 @@
+"""Ctrl-C that waits: for steps of which both or neither must happen."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["uninterrupted"]
+
+
+@contextmanager
+def uninterrupted(note: str | None = None) -> Iterator[None]:
+    """Let an interrupt from the keyboard wait until the block has ended; `note` is then added to it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # interrupts go to the main thread
+        return
+    waiting: list[Any] = []
+    before = signal.signal(signal.SIGINT, lambda *received: waiting.append(received))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if waiting and callable(before):
+        try:
+            before(*waiting[0])
+        except BaseException as error:
+            if note is not None:
+                error.add_note(note)
+            raise
