@@ -2,6 +2,10 @@
 
 import os
 
+# Two test processes with a thread per core each wait for one another: OpenMP's threads spin.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import hypothesis
 import pytest
 

@@ -13,7 +13,11 @@ import pytest
 import dpem
 from support.commands import called, hospital
 
-COMMAND = [sys.executable, "-c", "from dpem.cli import run; run()"]
+# Jobs in the background ignore interrupts, and so do their children unless told otherwise.
+PROGRAM = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from dpem.cli import run; run()"
+)
+COMMAND = [sys.executable, "-c", PROGRAM]
 
 
 @pytest.fixture
@@ -346,7 +350,10 @@ def test_an_interrupted_fit_goes_on_and_pays_once(desk):
     hospital(desk, 60_000)
     arguments = FIT.replace("age,bmi", "age,bmi,systolic,hba1c,stay").replace("-k 2", "-k 5").split()
     running = subprocess.Popen(
-        [*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     partial = desk / "m.dpem.partial"
     while not dpem.Ledger("patients.ledger").history():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,15 +19,15 @@ def uninterrupted(note: str | None = None) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # interrupts go to the main thread
         return
-    waiting: list[Any] = []
-    before = signal.signal(signal.SIGINT, lambda *received: waiting.append(received))
+    waiting: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if waiting and callable(before):
+    if waiting and before != signal.SIG_IGN:
         try:
-            before(*waiting[0])
+            signal.raise_signal(signal.SIGINT)  # to whom it was meant for
         except BaseException as error:
             if note is not None:
                 error.add_note(note)
