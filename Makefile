@@ -10,7 +10,7 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q tests
 endef
-END_TOOLS := dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas polars pyarrow pyspark pytest pytest-timeout ruff
+END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit ends lock clean help
@@ -134,7 +134,7 @@ audit: $(READY)  ## slow statistical audits, far larger than those inside the te
 	$(BIN)/python -m pytest -m audit tests
 
 ends: $(READY)   ## the tests at both ends of the supported versions
-	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'narwhals==2.0.*')
+	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'narwhals==2.0.*' 'typer==0.15.*' 'rich==13.7.*' 'jinja2==3.1.*')
 	$(call test_end,3.12,numpy scipy scikit-learn)
 	$(call test_end,3.13,numpy scipy scikit-learn)
 
