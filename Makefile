@@ -28,7 +28,8 @@ demo: $(READY)   ## plan, fit, sample and report on a made table of patients, in
 	rm -rf build/demo
 	$(BIN)/dpem demo build/demo
 
-test: lint check docs wheel   ## everything that a change must pass
+test: $(READY)   ## everything that a change must pass; tests wait a lot, so the rest runs beside them
+	$(MAKE) --jobs 2 check lint docs wheel
 
 check: $(READY)  ## the tests alone
 	$(BIN)/python -m pytest --numprocesses auto --dist loadgroup $(PYTEST_ARGS)

@@ -10,6 +10,14 @@ import dpem
 from dpem.em.interrupts import uninterrupted
 
 
+@pytest.fixture(autouse=True)
+def interruptible():
+    """Listen to interrupts, which jobs in the background ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def test_an_interrupt_waits_until_the_end():
     done = []
 
