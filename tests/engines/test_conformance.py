@@ -7,7 +7,6 @@ from support.estimators import BY_ADD_REMOVE, ESTIMATORS, same_bits, seeded
 from support.sources import LOCAL, made_table
 
 TABLE = made_table()
-pytestmark = pytest.mark.xdist_group("conformance")
 
 
 @pytest.fixture(scope="module")

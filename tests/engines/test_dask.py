@@ -21,7 +21,6 @@ from support.estimators import ESTIMATORS, same_bits, seeded
 from support.sources import NUMBERS, TABLE, made_table, parts
 
 FRAME = made_table()
-pytestmark = pytest.mark.xdist_group("dask")
 
 
 def frame_of(tables, meta=FRAME):

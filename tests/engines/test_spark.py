@@ -22,7 +22,6 @@ FRAME = made_table()
 # PySpark warns of libraries that are newer than it.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
-    pytest.mark.xdist_group("spark"),
 ]
 
 

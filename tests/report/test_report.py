@@ -15,7 +15,6 @@ from dpem.report import render_report, write_report
 from support.browser import CHROMIUM, headless_browser
 
 pytestmark = [
-    pytest.mark.xdist_group("browser"),
     pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"),
 ]
 NUMBERS = ["age", "bmi", "systolic"]
