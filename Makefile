@@ -31,11 +31,9 @@ demo: $(READY)   ## plan, fit, sample and report on a made table of patients, in
 test: $(READY)   ## everything that a change must pass; tests wait a lot, so the rest runs beside them
 	$(MAKE) --jobs 2 check lint docs wheel
 
-# A file stays in one process: it shares a cluster, a browser, a fit. Tests wait a lot for these, so there may be
-# one process more than two cores.
-TEST_PROCESSES ?= 3
+# A file stays in one process: it shares a cluster, a browser, a fit.
 check: $(READY)  ## the tests alone
-	$(BIN)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
 lint: $(READY)   ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
