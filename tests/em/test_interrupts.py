@@ -39,6 +39,7 @@ def test_whoever_ignores_interrupts_still_does():
     try:
         with uninterrupted():
             signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -16,10 +16,9 @@ app = typer.Typer(
     name="dpem",
     help="Fit latent-variable models to sensitive tables under differential privacy.",
     epilog=(
-        "Exit codes: 0 done, 1 a defect of dpem, 2 wrong arguments, 3 the budget does not suffice, 4 "
-        "rows could "
-        "not be read, 5 a ledger, model or output file cannot be used, 130 interrupted. "
-        "Start with: [bold]dpem demo[/bold]"
+        "Exit codes: 0 done, 1 a defect of dpem, 2 wrong arguments, 3 the budget does not suffice, 4 rows "
+        "could not be read, 5 a ledger, model or output file cannot be used, 130 interrupted. Start with: "
+        "[bold]dpem demo[/bold]"
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -284,9 +284,8 @@ def _telling_errors(console: Console) -> Iterator[None]:
         code = ExitCode.DEFECT
         console.fail(
             type(error).__name__,
-            f"A defect of dpem: {type(error).__name__} in {Path(place.filename).name}, line "
-            f"{place.lineno}. Please "
-            f"report it. DPEM_DEBUG=1 shows more, possibly values of your table.",
+            f"A defect of dpem: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}. "
+            f"Please report it. DPEM_DEBUG=1 shows more, possibly values of your table.",
             code,
             getattr(error, "__notes__", ()),
         )

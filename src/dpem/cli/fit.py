@@ -48,8 +48,7 @@ def fit(
         typer.Option(
             "--estimate-bounds",
             help="Buy bounds that the schema lacks with this share of the budget, such as 0.1. Never "
-            "done unless "
-            "asked for.",
+            "done unless asked for.",
         ),
     ] = None,
     delimiter: options.DelimiterOption = ",",
@@ -86,8 +85,7 @@ def fit(
     if lacking and estimate_bounds is None:
         raise InvalidArgumentError(
             f"Expected public bounds for {', '.join(map(repr, lacking))}, got none. Declare them in "
-            f"{schema}; "
-            f"where nobody knows any, --estimate-bounds 0.1 buys them with a tenth of the budget."
+            f"{schema}; where nobody knows any, --estimate-bounds 0.1 buys them with a tenth of the budget."
         )
     if estimate_bounds is not None and not lacking:
         raise InvalidArgumentError(
@@ -168,9 +166,8 @@ def _require_bounds(schema: dpem.Schema, partial: Path) -> None:
     if lost:
         partial.unlink(missing_ok=True)
         raise InvalidArgumentError(
-            f"Expected bounds that stand out of the noise for {', '.join(map(repr, lost))}, got none. "
-            f"What was spent "
-            f"on them is gone. Declare them in the schema, or spend more."
+            f"Expected bounds that stand out of the noise for {', '.join(map(repr, lost))}, got none. What "
+            f"was spent on them is gone. Declare them in the schema, or spend more."
         )
 
 
@@ -180,8 +177,7 @@ def _say_how_to_go_on(error: BaseException, partials: Sequence[Path]) -> None:
     if kept and not isinstance(error, TranscriptError | InsufficientBudgetError):
         error.add_note(
             f"What was paid for is kept in {' and '.join(kept)}. Run the same command again: it goes on "
-            f"from there "
-            f"and does not pay again. Delete it to begin anew."
+            f"from there and does not pay again. Delete it to begin anew."
         )
 
 
@@ -219,7 +215,6 @@ def register(app: typer.Typer) -> None:
         "fit",
         fit,
         "dpem fit patients.csv --schema patients.toml --columns age,bmi -k 4 --epsilon 1 --ledger "
-        "patients.ledger "
-        "-o clusters.dpem",
+        "patients.ledger -o clusters.dpem",
         "dpem fit patients.csv --schema patients.toml --model table --epsilon 1 -o patients.dpem",
     )

@@ -45,8 +45,7 @@ def plan(
         typer.Option(
             "--spread",
             help="A public guess of the deviation within a cluster, such as age=12; a tenth of the "
-            "bounds unless "
-            "given.",
+            "bounds unless given.",
         ),
     ] = None,
     covariance: options.CovarianceOption = options.Covariance.FULL,
@@ -112,8 +111,7 @@ def show_outlook(console: Console, outlook: dpem.Outlook) -> None:
     planned = outlook.plan
     console.say(
         f"{outlook.model} of {outlook.n_rows:,} rows at epsilon = {planned.epsilon:g}, delta = "
-        f"{planned.delta:g} "
-        f"({planned.adjacency}, {planned.unit})",
+        f"{planned.delta:g} ({planned.adjacency}, {planned.unit})",
         style="bold",
     )
     for what, granted in outlook.granted.items():

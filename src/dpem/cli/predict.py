@@ -48,8 +48,9 @@ def predict(
     frame = pd.DataFrame(values, columns=names)
     with replacing(output) as path, TableWriter(path) as writer:
         writer.write(frame)
-    console.line(f"Wrote {len(frame):,} rows to {output}: as sensitive as the rows they are of.")
-    console.result({"path": str(output), "rows": len(frame), "columns": names})
+    # How many there are is not said: their number may be private.
+    console.line(f"Wrote {output}: as sensitive as the rows it is of.")
+    console.result({"path": str(output), "columns": names})
 
 
 def _predictions(model: Any, files: dpem.Files, *, probabilities: bool) -> tuple[Any, list[str]]:

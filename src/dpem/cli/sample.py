@@ -76,9 +76,8 @@ def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
 
     if not hasattr(model, "sample"):
         raise InvalidArgumentError(
-            f"Expected a model to draw rows from, got {type(model).__name__}, which is no density. Fit "
-            f"one with "
-            f"--model mixture or --model table."
+            f"Expected a model to draw rows from, got {type(model).__name__}, which is no density. Fit one "
+            f"with --model mixture or --model table."
         )
     drawn = model.sample(n, given) if given else model.sample(n)
     drawn = drawn[0] if isinstance(drawn, tuple) else drawn

@@ -139,9 +139,8 @@ def _check_line_of_names(names: list[str]) -> None:
         )
     if any(_is_number(name) or not name.strip() for name in names):
         raise InvalidArgumentError(
-            "Expected names in the first line, got a number or nothing in some cell: it may be a row. "
-            "Give the names "
-            "with --header a,b,c; where numbers are names, write the schema by hand."
+            "Expected names in the first line, got a number or nothing in some cell: it may be a row. Give "
+            "the names with --header a,b,c; where numbers are names, write the schema by hand."
         )
     if len(names) == 1 and any(mark in names[0] for mark in ";|\t"):
         raise InvalidArgumentError(

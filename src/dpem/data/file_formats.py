@@ -217,9 +217,8 @@ class Csv(FileFormat):
         if len(set(names)) < len(names):  # which ones is not said: the line may be a row
             raise InvalidArgumentError(
                 f"Expected different names in the first line of {str(file)!r}, got some more than once. "
-                f"Rename "
-                f"them; where the file has no names, give them with dpem.Files(path, header=[...]), or "
-                f"--header."
+                f"Rename them; where the file has no names, give them with dpem.Files(path, header=[...]), "
+                f"or --header."
             )
         kind = pa.binary() if self.files.columns is None else pa.float64()
         return pa.table([pa.array([], kind)] * len(names), names=list(names))

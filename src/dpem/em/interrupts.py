@@ -16,16 +16,17 @@ __all__ = ["uninterrupted"]
 @contextmanager
 def uninterrupted(note: str | None = None) -> Iterator[None]:
     """Let an interrupt from the keyboard wait until the block has ended; `note` is then added to it."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # interrupts go to the main thread
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is None:
+        yield  # interrupts go to the main thread, or to a program that Python is part of
         return
     waiting: list[int] = []
-    before = signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
+    signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if waiting and before != signal.SIG_IGN:
+    if waiting:
         try:
             signal.raise_signal(signal.SIGINT)  # to whom it was meant for
         except BaseException as error:

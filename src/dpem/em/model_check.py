@@ -116,8 +116,8 @@ def _tried(
     if model.nonnegative and vectors.min() < 0:
         raise InvalidArgumentError(
             f"Expected no negative entry from {name}.expected_statistics, as its certificate nonnegative "
-            f"says, got "
-            f"one for a made-up row. Set nonnegative to False: replacing a row then costs 2 C, not sqrt 2 C."
+            f"says, got one for a made-up row. Set nonnegative to False: replacing a row then costs 2 C, "
+            f"not sqrt 2 C."
         )
     length = float(np.sqrt((vectors**2).sum(axis=0)).max())
     if proved and length > norm * (1 + 1e-9):
@@ -167,8 +167,7 @@ def _norm(model: ExponentialFamily, schema: Schema, clip_norm: float | None, nam
     if proved is None:
         raise InvalidArgumentError(
             f"Expected a norm for the vectors of {name}: declare clip_norm=C, to which each row's vector is "
-            f"cut, or "
-            f"prove one in {name}.norm_bound."
+            f"cut, or prove one in {name}.norm_bound."
         )
     return proved, True
 
@@ -223,6 +222,5 @@ def _check_rows_alone(
             if not np.array_equal(again, vectors[:, i]):
                 raise InvalidArgumentError(
                     f"Expected {name}.expected_statistics to depend on one row alone, got another vector "
-                    f"for the "
-                    f"same row after others. It may keep a memory, or draw random numbers."
+                    f"for the same row after others. It may keep a memory, or draw random numbers."
                 )

@@ -98,8 +98,9 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if not transcript.is_paid:  # nobody needs it, and while it is locked nobody else has it
-                file.unlink(missing_ok=True)
+            with suppress(TranscriptError):  # in a forked process: the file is not its to remove
+                if not transcript.is_paid:  # nobody needs it, and while it is locked nobody else has it
+                    file.unlink(missing_ok=True)
             raise
         finally:
             _active.reset(token)

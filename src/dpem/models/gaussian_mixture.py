@@ -282,8 +282,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         if self._allows_missing and not any(column.missing for column in schema.columns):
             raise InvalidArgumentError(
                 "Expected a column with missing=True in the schema for missing='em', got none: cells "
-                "without a "
-                "number would go to the middle of their bounds."
+                "without a number would go to the middle of their bounds."
             )
 
     def _in_units(

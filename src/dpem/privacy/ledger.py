@@ -418,9 +418,8 @@ class Ledger:
         of_it = record.event == event and record.purpose.partition(":")[0] == purpose
         if not of_it or self.adjacency is not Adjacency.parse(adjacency) or self.unit != unit:
             raise LedgerError(
-                f"Expected record {charge.number} of the ledger of {self.name!r} to be of this release, "
-                f"but it "
-                f"is of another."
+                f"Expected record {charge.number} of the ledger of {self.name!r} to be of this release, but "
+                f"it is of another."
             )
 
     # -- inside --------------------------------------------------------------------------------------

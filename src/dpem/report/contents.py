@@ -198,9 +198,8 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
         costs = {column.bounds_cost for column in model.schema.columns if column.bounds_cost is not None}
         each = " and ".join(f"epsilon = {e:g}, delta = {d:g}" for e, d in sorted(costs))
         found.append(
-            f"Bounds were bought from the rows by a release of their own ({each}), which comes on top "
-            f"of this "
-            f"model's epsilon. The ledger holds both."
+            f"Bounds were bought from the rows by a release of their own ({each}), which comes on top of "
+            f"this model's epsilon. The ledger holds both."
         )
     if outlook is not None:
         found += outlook.warnings
