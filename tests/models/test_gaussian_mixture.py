@@ -633,3 +633,19 @@ def test_samples_are_as_the_schema_declares():
     factors = dpem.FactorAnalysis(1, epsilon=1.0, schema=schema, random_state=0).fit(rows).sample(50)
     assert list(factors.columns) == ["age", "pay"]
     assert str(factors["age"].dtype) == "int64"
+
+
+def test_columns_are_told_apart_before_what_they_share():
+    """Wide tables under much noise: each column's own variance is found long before the whole covariance.
+
+    A covariance that is believed as a whole, or not at all, gains less than 3 nats over the round shape here.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 40)) * np.exp(-np.arange(40) / 12)
+    X /= np.linalg.norm(X, axis=1).max()
+    with pytest.warns(dpem.errors.InsecureNoiseWarning), dpem.testing.insecure_noise(1):
+        model = dpem.GaussianMixture(1, epsilon=0.2, delta=1e-5, data_norm=1.0).fit(X)
+    round_shape = -20 * np.log(2 * np.pi * np.e * X.var(axis=0).mean())
+    own_variances = -20 * np.log(2 * np.pi * np.e) - 0.5 * np.log(X.var(axis=0)).sum()
+    assert own_variances - round_shape > 15
+    assert model.score(X) > round_shape + 0.8 * (own_variances - round_shape)

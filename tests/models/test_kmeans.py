@@ -270,7 +270,9 @@ def test_interrupt_leaves_the_ledger_charged_and_says_so(tmp_path):
     """Ctrl-C in the middle of a fit: the charge stays, and the traceback says that it does."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-8)
     program = f"""
+import signal
 import numpy as np, dpem
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 X = np.random.default_rng(0).normal(size=(3_000_000, 4))
 print("ready", flush=True)
 budget = {{"epsilon": 1.0, "delta": 1e-8, "ledger": {str(ledger.path)!r}}}

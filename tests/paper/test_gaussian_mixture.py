@@ -9,6 +9,7 @@ import dpem
 from dpem import paper
 from dpem.data.domain import GRID, onto_grid
 from dpem.em.gaussian_moments import GaussianComponents
+from dpem.em.queries import SQUARED_BITS, onto_unit_grid
 from dpem.errors import InvalidArgumentError, UnreachableBudgetError
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.events import GaussianEvent, LaplaceEvent
@@ -125,6 +126,19 @@ def test_extreme_pairs_of_rows(kind):
             assert ratio <= 1
             reached = max(reached, ratio)
     assert reached > 0.7  # the paper's 2 for weights and covariances is loose: sqrt 2 would do
+
+
+def test_moments_are_the_same_integers_either_way():
+    """Many columns are multiplied component by component, few all at once."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(5, 1500))
+    grid = onto_grid(X.T / 20 * GRID).T
+    factors = 0.02 * np.stack([np.eye(5)] * 3)
+    parts = GaussianComponents.from_parameters(np.full(3, 1 / 3), rng.normal(0, 0.1, (3, 5)), factors)
+    query = Moments(parts)
+    g, x = query.responsibilities(grid), onto_unit_grid(grid, GRID, SQUARED_BITS)
+    assert (g == 0).any()
+    np.testing.assert_array_equal(query._one_by_one(g, x), query._all_at_once(g, x))
 
 
 def test_the_texts_own_mean_is_not_private():

@@ -231,7 +231,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         # All at once, so that no interrupt leaves parameters beside another fit's statement.
         self._keep_fitted(fitted, domain)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
-        self.n_iter_ = 1 if request.is_pool_alone(fitted.shape) else fitted.shape.iterations
+        self.n_iter_ = fitted.shape.iterations
         self._state(gate, source, domain)
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)

@@ -38,10 +38,13 @@ __all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
 
 # Shares of mu^2.
 _FIRST_POOL, _START = 0.05, 0.10
-_LATER_POOL = {False: (0.05,), True: (0.04, 0.04)}  # where cells are missing, one round more
+# Where cells are missing, or where one Gaussian is all there will be, one round more.
+_LATER_POOL, _INCOMPLETE_POOL, _LONE_POOL = (0.05,), (0.04, 0.04), (0.05, 0.10)
 _START_STEPS = 4
 _GROWTH = 2.0  # of the budget from the first EM step to the last
 _STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
+# Of the wide components together: where there is one other, they hold what it cannot.
+_LARGEST_BACKGROUND = {False: 0.5, True: 0.4}
 _LARGEST_NOISE = 0.4  # in a component's covariance, relative to it: with more there is nothing to see
 _FEWEST_OF_MORE = 3  # where fewer components fit than were asked for, two are no better than one
 _RESERVED = "rest"
@@ -69,10 +72,7 @@ class MixtureRequest:
 
     def stages(self, shape: MixtureShape, adjacency: str) -> list[Stage]:
         """Return the stages after the first, for a mixture of this shape."""
-        if self.is_pool_alone(shape):
-            pool = self._pool_sensitivity(adjacency, first=False)
-            return [Stage("pool 2", 0.35, pool), Stage("pool 3", 0.60, pool)]
-        rounds = _LATER_POOL[self.incomplete]
+        rounds = self.later_pool(shape)
         pool = self._pool_sensitivity(adjacency, first=False)
         stages = [Stage(f"pool {j}", share, pool) for j, share in enumerate(rounds, start=2)]
         start = self._start_share(shape)
@@ -86,9 +86,11 @@ class MixtureRequest:
         ]
         return stages
 
-    def is_pool_alone(self, shape: MixtureShape) -> bool:
-        """Whether one Gaussian is all: two more rounds make it, unless missing cells ask for EM."""
-        return shape.n_components == 1 and not self.incomplete
+    def later_pool(self, shape: MixtureShape) -> tuple[float, ...]:
+        """Return the shares of the pool's rounds after the first."""
+        if self.incomplete:
+            return _INCOMPLETE_POOL
+        return _LATER_POOL if shape.n_components > 1 else _LONE_POOL
 
     def _start_share(self, shape: MixtureShape) -> float:
         """Return what the start costs: k-means, unless there is a public start or one component."""
@@ -174,23 +176,15 @@ def fit_mixture(
 ) -> FittedMixture:
     """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
     adjacency = gate.plan.adjacency
-    pool = _pool_round(gate, request, 1, n_rows, None, progress)[0]
+    pool = _pool_round(gate, request, 1, n_rows, None, progress)
     n = pool.n_rows
     shape = MixtureShape.allowed(request, n, gate.plan)
     if n_rows is None:
         gate.refine(_RESERVED, request.stages(shape, adjacency))
-    pool, redraw_pool = _pool_round(gate, request, 2, n, pool, progress)
-    if request.incomplete:
-        pool, _ = _pool_round(gate, request, 3, n, pool, progress)
+    for number in range(2, 2 + len(request.later_pool(shape))):
+        pool = _pool_round(gate, request, number, n, pool, progress)
     weight = request.background_weight
     background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
-    if request.is_pool_alone(shape):
-        pool, redraw_pool = _pool_round(gate, request, 3, n, pool, progress)
-
-        def alone(pool: Pool) -> MixtureState:
-            return MixtureState(np.ones(1), pool.mean[None], pool.covariance[None], background)
-
-        return FittedMixture(alone(pool), pool, shape, lambda random_state: alone(redraw_pool(random_state)))
     start = _start(gate, request, pool, shape, background, random_state, progress)
     # Eigenvalues below this part of the pooled ones are noise: the limit rises steeply with its level.
     smallest = float(np.clip(0.08 * shape.noise_level**4, 1e-5, 0.01))
@@ -202,6 +196,7 @@ def fit_mixture(
         smallest_eigenvalue=smallest,
         average_from=shape.iterations // 2,
         least_background=_LEAST_BACKGROUND * weight / 2,
+        largest_background=_LARGEST_BACKGROUND[shape.n_components > 1],
         incomplete=request.incomplete,
     )
     stages = [f"em {j + 1}" for j in range(shape.iterations)]
@@ -221,18 +216,12 @@ def _pool_round(
     n_rows: float | None,
     before: Pool | None,
     progress: Progress,
-) -> tuple[Pool, Callable[[PublicRandom], Pool]]:
+) -> Pool:
     stage = f"pool {number}"
     progress.step(stage)
     model = request.pool_round(n_rows)
     with one_thread():
-        released = gate.release(stage, model.statistic(before))
-        pool = model.m_step(before, released)
-
-    def redraw(random_state: PublicRandom) -> Pool:
-        return model.m_step(before, released.with_more_noise(random_state.normal(0.0, released.noise_stddev)))
-
-    return pool, redraw
+        return model.m_step(before, gate.release(stage, model.statistic(before)))
 
 
 def _start(

@@ -16,7 +16,7 @@ import numpy as np
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance, noise_entries
 from dpem.em.incomplete_moments import IncompleteMoments
 from dpem.models.gaussian_density import cholesky
-from dpem.models.gaussian_pool import james_stein, symmetric
+from dpem.models.gaussian_pool import drawn_to_simpler, james_stein, symmetric
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,6 +105,7 @@ class MixtureStep:
     smallest_eigenvalue: float
     average_from: int
     least_background: float
+    largest_background: float
     incomplete: bool = False
 
     # -- E-step --------------------------------------------------------------------------------------------
@@ -212,7 +213,8 @@ class MixtureStep:
     def _background(self, averaged: MixtureState, n: float) -> NDArray[np.float64]:
         if self.least_background == 0:
             return np.zeros(0)
-        return np.asarray(np.clip(averaged.others / n, self.least_background, 0.2))
+        share = np.clip(averaged.others / n, self.least_background, self.largest_background)
+        return np.asarray(share * min(1.0, self.largest_background / share.sum()))
 
     def _restrict(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
         """Keep of a covariance in its frame what its form allows."""
@@ -238,7 +240,6 @@ class MixtureStep:
         relative: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return the mean covariance, drawn to a multiple of the pooled one as far as noise could explain."""
-        d = scatter.shape[-1]
         share = counts / counts.sum()
         tied = np.einsum("k,kij->ij", share, factors @ scatter @ factors.transpose(0, 2, 1))
         noise = float(np.sqrt(((share * relative) ** 2).sum()))
@@ -247,11 +248,9 @@ class MixtureStep:
         factor = self.pool.factor
         inverse = np.linalg.inv(factor)
         inside = symmetric(inverse @ tied @ inverse.T)
-        target = np.eye(d) * np.clip(np.trace(inside) / d, self.smallest_eigenvalue, 1.0)
-        kept = james_stein(inside - target, noise**2 * noise_entries(self.covariance, d))
-        values, vectors = np.linalg.eigh(target + kept * (inside - target))
-        floor = np.clip(kept * self._noise_norm(noise) / np.sqrt(2), self.smallest_eigenvalue, 0.5)
-        values = np.clip(values, floor, LARGEST_EIGENVALUE)
+        inside, left = drawn_to_simpler(inside, noise, self.covariance, self.smallest_eigenvalue, 1.0)
+        values, vectors = np.linalg.eigh(inside)
+        values = np.clip(values, np.clip(left, self.smallest_eigenvalue, 0.5), LARGEST_EIGENVALUE)
         return symmetric(factor @ (vectors * values @ vectors.T) @ factor.T)
 
     def _shrunk(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance, noise_entries
+from dpem.em.gaussian_moments import FrameMoments, GaussianComponents, kept_variance
 from dpem.em.incomplete_moments import CentredMoments
 from dpem.em.shrinkage import kept_part
 from dpem.models.gaussian_density import cholesky
@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from dpem.em.gaussian_moments import Covariance
     from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["Pool", "PoolRound", "clip_radius", "james_stein", "symmetric"]
+__all__ = ["Pool", "PoolRound", "clip_radius", "drawn_to_simpler", "james_stein", "symmetric"]
 
 _COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s over tau, in one column and in many
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
 _WIDEST_FRAME = 10.0  # variances in a frame beyond are noise
 _NARROWEST = 1e-10  # variance in the unit ball: some hundred grid steps
+_CLEAR = 2.0  # deviations of its noise at which a mean variance counts as seen
 
 
 def clip_radius(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
@@ -125,19 +126,15 @@ class PoolRound:
 
     def _repaired(self, inside: NDArray[np.float64], noise: float, *, first: bool) -> NDArray[np.float64]:
         d = self.n_columns
-        level = noise * math.sqrt(d / 2)
-        if self.covariance == "diag" or (first and self.incomplete):  # of columns alone: see `CentredMoments`
-            inside = np.diag(np.diagonal(inside))
-        elif self.covariance == "spherical":
-            inside = np.eye(d) * np.trace(inside) / d
+        alone = first and self.incomplete  # columns by themselves: see `CentredMoments`
         # In the unit ball no trace is above 1; in a frame the round before was too wide rather than narrow.
         widest, narrowest = (1 / d, 1e-7) if first else (1.0, 1e-3)
-        target = np.eye(d) * np.clip(np.trace(inside) / d, min(level, widest), widest)
-        kept = james_stein(inside - target, noise**2 * noise_entries(self.covariance, d))
-        values, vectors = np.linalg.eigh(target + kept * (inside - target))
-        values = np.clip(values, min(max(float(kept) * level, narrowest), 1.0), _WIDEST_FRAME)
+        least = min(_CLEAR * noise / math.sqrt(d), widest)
+        inside, floor = drawn_to_simpler(inside, noise, "diag" if alone else self.covariance, least, widest)
+        values, vectors = np.linalg.eigh(inside)
+        values = np.clip(values, min(max(floor, narrowest), 1.0), _WIDEST_FRAME)
         if first:
-            values = np.minimum(values + 0.5 * level, 1.0)
+            values = np.minimum(values + 0.5 * floor, 1.0)
         return symmetric(vectors * values @ vectors.T)
 
 
@@ -145,6 +142,28 @@ def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Bound eigenvalues by what rows in the unit ball can have, whatever noise says."""
     values, vectors = np.linalg.eigh(covariance)
     return symmetric(vectors * np.clip(values, _NARROWEST, 1.0) @ vectors.T)
+
+
+def drawn_to_simpler(
+    covariance: NDArray[np.float64], noise: float, form: Covariance, least: float, largest: float
+) -> tuple[NDArray[np.float64], float]:
+    """Return a noisy covariance as far as noise does not explain it, and how much noise is left of it.
+
+    A round shape is clear first (d noises in one mean), then a variance for each column (d numbers), then
+    what columns share (d^2 / 2): each is believed by its own evidence. `noise` is that of a variance.
+    """
+    d = len(covariance)
+    variances = np.diagonal(covariance)
+    mean = float(np.clip(variances.mean(), least, largest))
+    own = variances - mean
+    shared = covariance - np.diag(variances)
+    kept_own = kept_shared = 0.0
+    if form != "spherical":
+        kept_own = float(kept_part(float(own @ own), d * noise**2))
+    if form in ("full", "tied") and d > 1:
+        kept_shared = float(james_stein(shared, noise**2 * d * (d - 1) / 2))
+    drawn = mean * np.eye(d) + kept_own * np.diag(own) + kept_shared * shared
+    return drawn, noise * max(kept_own, kept_shared * math.sqrt(d / 2))
 
 
 def james_stein(

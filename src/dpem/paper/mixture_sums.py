@@ -10,7 +10,13 @@ import numpy as np
 
 from dpem.data.domain import GRID
 from dpem.em.exact import exact_product
-from dpem.em.gaussian_moments import COARSE_BITS, EXACT_ROWS, RESPONSIBILITY_BITS, ROW_BITS
+from dpem.em.gaussian_moments import (
+    CHECKED_TOGETHER,
+    COARSE_BITS,
+    EXACT_ROWS,
+    RESPONSIBILITY_BITS,
+    ROW_BITS,
+)
 from dpem.em.queries import LINEAR_BITS, SQUARED_BITS, onto_unit_grid, unit_scale
 from dpem.em.softmax import softmax
 from dpem.privacy import sensitivity
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["Counts", "Moments", "Sums"]
 
 _ONE = 2.0**RESPONSIBILITY_BITS
+_MANY_COLUMNS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,12 +136,30 @@ class Moments(_Weighted):
         """Sum weighted outer products."""
         g = self.responsibilities(rows)
         x = onto_unit_grid(rows, GRID, SQUARED_BITS)
+        return self._all_at_once(g, x) if len(x) < _MANY_COLUMNS else self._one_by_one(g, x)
+
+    def _all_at_once(self, g: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Multiply all responsibilities with the products of columns: fast where these are few."""
         i, j = np.triu_indices(len(x))
         total = np.zeros(self.size, dtype=np.int64)
-        for start in range(0, rows.shape[1], EXACT_ROWS):
+        for start in range(0, x.shape[1], EXACT_ROWS):
             part = slice(start, start + EXACT_ROWS)
             squares = x[i, part] * x[j, part]
             # 2^42 a row, 2^51 in all; responsibilities sum to at most 2^16, so all are checked together.
             sums = exact_product(g[:, part], squares.T, bound=2.0**51, group=len(g))
             total += sums.ravel().astype(np.int64)
         return total
+
+    def _one_by_one(self, g: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Multiply weighted rows with rows, component by component."""
+        triangle = np.triu(np.ones((len(x), len(x)), dtype=bool))
+        total = np.zeros((len(g), int(triangle.sum())), dtype=np.int64)
+        for total_k, g_k in zip(total, g, strict=True):
+            held = np.flatnonzero(g_k)  # rows of no weight add nothing
+            for start in range(0, len(held), EXACT_ROWS):
+                part = held[start : start + EXACT_ROWS]
+                x_part = x.take(part, axis=1)
+                # 2^42 a row, 2^51 in all; 8 rows of x together are at most sqrt(8) times as long.
+                sums = exact_product(x_part * g_k[part], x_part.T, bound=2.0**51, group=CHECKED_TOGETHER)
+                np.add(total_k, sums[triangle].astype(np.int64), out=total_k)
+        return total.ravel()

@@ -51,8 +51,7 @@ def of_mixture(
     d, k = request.n_columns, shape.n_components
     tau, s = clip_radius(d)
     per_unit = noise_of_one_row(plan) * (s * s + tau * tau)
-    # Where noise leaves one component only, more rounds of the pool stand for the steps.
-    steps = [stage for stage in plan.stages if stage.name.startswith("em ")] or [plan.stage("pool 3")]
+    steps = [stage for stage in plan.stages if stage.name.startswith("em ")]
     noises = [per_unit * stage.noise_multiplier for stage in steps]
     sigma = noise_of_averages(noises, len(steps) // 2)
     count = n_rows / k
