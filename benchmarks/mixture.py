@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import dpem
 from dpem import paper
+from dpem.reproduce.mixtures import latin_start
 
 EPSILONS = (0.05, 0.1, 0.2, 0.5, 1.0, 4.0)
 SMALL_EPSILONS = (0.0025, 0.005, 0.01, 0.02, 0.03)  # for the privacy saving alone
@@ -57,13 +58,6 @@ def plain(X, k, n_init):
     return max(fits, key=lambda fit: fit.score(X))
 
 
-def paper_start(k, d, radius, seed):
-    """Return the start of the reference figures: a Latin hypercube of width 1 in the data's own units."""
-    rng = np.random.default_rng(seed)
-    strata = np.stack([rng.permutation(k) for _ in range(d)], axis=1)
-    return ((strata + rng.random((k, d))) / k - 0.5) / radius
-
-
 def folds(n, n_folds, seed=100):
     """Yield (train, test) indices of ten folds, the first `n_folds` of them."""
     parts = np.array_split(np.random.default_rng(seed).permutation(n), 10)
@@ -91,7 +85,7 @@ def run(runs, name, with_best):
         for epsilon in EPSILONS:
             for seed in range(n_seeds):
                 common = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "random_state": seed}
-                start = paper_start(k, X.shape[1], data.radius, seed)
+                start = latin_start(k, X.shape[1], data.radius, seed)
                 fits = {
                     DEFAULT: dpem.GaussianMixture(k, **common),
                     ONE: dpem.GaussianMixture(1, **common),

@@ -11,13 +11,15 @@ import warnings
 
 import numpy as np
 from harness import RESULTS, Runs, markdown, setting
-from mixture import folds, mean_and_error, paper_start
+from mixture import folds, mean_and_error
 from mixture_data import load
 from scipy.special import logsumexp
 
 import dpem
 from dpem import paper
 from dpem.privacy.per_mechanism import mixture_mechanisms, per_mechanism_budget
+from dpem.reproduce.as_printed import log_joint
+from dpem.reproduce.mixtures import latin_start
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 4.0)
 DELTA, DELTA_I, STEPS = 1e-4, 1e-8, 10
@@ -29,17 +31,6 @@ CASES = [
     ("LLG", "zcdp"),
     ("LLG", "moments"),
 ]
-
-
-def log_joint(X, weights, means, covariances):
-    """Return log(weight) plus log-density, (n, k)."""
-    columns = []
-    for weight, mean, covariance in zip(weights, means, covariances, strict=True):
-        factor = np.linalg.cholesky(covariance)
-        z = np.linalg.solve(factor, (X - mean).T)
-        log_det = np.log(np.diag(factor)).sum() + X.shape[1] / 2 * np.log(2 * np.pi)
-        columns.append(np.log(weight) - 0.5 * (z * z).sum(axis=0) - log_det)
-    return np.stack(columns, axis=1)
 
 
 def reference(X, k, epsilon, scenario, composition, means, seed):
@@ -92,7 +83,7 @@ def main():
             for epsilon in EPSILONS:
                 for seed in range(arguments.seeds):
                     key = (f"{scenario} {composition}", epsilon, 100 * fold + seed)
-                    start = paper_start(k, X.shape[1], data.radius, seed)
+                    start = latin_start(k, X.shape[1], data.radius, seed)
                     delta_i = None if composition == "linear" else DELTA_I
                     model = paper.GaussianMixture(
                         k,

@@ -139,6 +139,19 @@ class Console:
             task = bar.add_task(what, total=total)
             yield lambda more: bar.advance(task, more)
 
+    @contextmanager
+    def tasks(self) -> Iterator[Callable[[str, int, int], None]]:
+        """Show a bar for each of several jobs; yield a function that tells how far one is."""
+        with self._progress() as bar:
+            bars: dict[str, rich.progress.TaskID] = {}
+
+            def tell(name: str, done: int, total: int) -> None:
+                if name not in bars:
+                    bars[name] = bar.add_task(name, total=total)
+                bar.update(bars[name], completed=done)
+
+            yield tell
+
     def _progress(self) -> rich.progress.Progress:
         return rich.progress.Progress(
             rich.progress.TextColumn("{task.description}"),

@@ -47,6 +47,7 @@ _STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
 _LARGEST_BACKGROUND = {False: 0.5, True: 0.4}
 _LARGEST_NOISE = 0.4  # in a component's covariance, relative to it: with more there is nothing to see
 _FEWEST_OF_MORE = 3  # where fewer components fit than were asked for, two are no better than one
+_SMALLEST = 0.08  # eigenvalue over the pooled one, at a noise level of 1
 _RESERVED = "rest"
 _REACH = 10.0  # how many pooled standard deviations the start looks at
 _LEAST_BACKGROUND = 0.1  # of the weight that the background starts with
@@ -187,7 +188,7 @@ def fit_mixture(
     background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
     start = _start(gate, request, pool, shape, background, random_state, progress)
     # Eigenvalues below this part of the pooled ones are noise: the limit rises steeply with its level.
-    smallest = float(np.clip(0.08 * shape.noise_level**4, 1e-5, 0.01))
+    smallest = float(np.clip(_SMALLEST * shape.noise_level**4, 1e-5, 0.01))
     step = MixtureStep(
         pool,
         Background.around(pool),

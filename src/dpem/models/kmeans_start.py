@@ -74,7 +74,7 @@ def _clear_boxes(tree: CellTree, threshold: float) -> tuple[NDArray[np.float64],
     halves: list[NDArray[np.float64]] = []  # what the halves of a box clearly hold; 0 for a leaf
     for depth in range(len(tree.layers) - 1, -1, -1):
         value, limit = values[depth], largest_noise * np.sqrt(variances[depth])
-        held = np.where(value > limit, value - limit**2 / np.maximum(value, 1e-300), 0.0)
+        held = np.where(value > limit, value - limit**2 / np.maximum(value, np.maximum(limit, 1e-300)), 0.0)
         held[tree.outside(depth)] = 0.0
         below = np.zeros(len(held))
         if clear:

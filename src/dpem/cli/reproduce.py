@@ -1,0 +1,96 @@
+"""`dpem reproduce`: the figures of the DP-EM paper."""
+
+import os
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpem.cli.console import Console, command
+from dpem.errors import DataError
+
+if TYPE_CHECKING:
+    from dpem.reproduce.datasets import Size
+
+__all__ = ["register"]
+
+
+class _Name(StrEnum):
+    motivation = "motivation"
+    lifesci = "lifesci"
+    stroke = "stroke"
+    gowalla = "gowalla"
+    olivetti = "olivetti"
+    all = "all"
+
+
+def reproduce(
+    console: Console,
+    experiments: Annotated[list[_Name], typer.Argument(help="Which figures.", show_default=False)],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="A folder for the page, tables and figures.")
+    ] = Path("dpem-reproduction"),
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", help="A folder of the real data sets (or DPEM_DATA); else stand-ins are made."
+        ),
+    ] = None,
+    download: Annotated[
+        bool, typer.Option("--download", help="Fetch data sets that the folder lacks, and check them.")
+    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer folds and rows: minutes, not hours.")] = False,
+    tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results do not depend on it.")] = 2,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Forget results of an earlier run.")] = False,
+) -> None:
+    """Regenerate the figures of the DP-EM paper: what it says, what its text gives, what dpem gives.
+
+    A run that was stopped goes on where it was.
+    """
+    from dpem.reproduce import EXPERIMENTS, Datasets  # noqa: PLC0415
+    from dpem.reproduce import reproduce as run  # noqa: PLC0415
+    from dpem.reproduce.downloads import fetch  # noqa: PLC0415
+
+    folder = data or (Path(os.environ["DPEM_DATA"]) if os.environ.get("DPEM_DATA") else None)
+    if folder is not None and not folder.is_dir() and not download:
+        raise DataError(f"Expected a folder of data sets for --data, got {str(folder)!r}, which is none.")
+    if download:
+        folder = folder or Path("dpem-data")
+        for name in fetch(folder, progress=console.note):
+            console.say(f"Fetched {name}.")
+    started = time.monotonic()
+    names = (
+        list(EXPERIMENTS)
+        if _Name.all in experiments
+        else list(dict.fromkeys(one.value for one in experiments))
+    )
+    size: Size = "tiny" if tiny else "quick" if quick else "full"
+    source = Datasets(None if folder is None else str(folder), size)
+    if folder is None:
+        console.warn("No folder of data sets (--data, DPEM_DATA, --download): figures are of stand-ins.")
+    with console.tasks() as progress:
+        done = run(names, source, output, jobs=jobs, fresh=fresh, progress=progress)
+    seconds = time.monotonic() - started
+    console.line(f"Wrote {done.page} in {seconds:.0f} seconds.")
+    console.result(
+        {
+            "page": str(done.page),
+            "results": [str(output / "reproduction" / f"{name}.csv") for name in names],
+            "figures": [str(output / "reproduction" / f"{name}.png") for name in names],
+            "seconds": round(seconds, 1),
+        }
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command(
+        app,
+        "reproduce",
+        reproduce,
+        "dpem reproduce lifesci --quick",
+        "dpem reproduce all --data data -o docs",
+    )

@@ -1,0 +1,143 @@
+"""The paper's formulas as printed, in floating point: what its text gives when followed to the letter.
+
+Nothing here is private, and that is the point: noise is scaled by counts that were not noised, or for a
+sensitivity that is too small (docs/paper.md lists each, with the neighbours that break it). `dpem.paper`
+holds the smallest change that makes each private.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp
+
+from dpem.privacy.per_mechanism import mixture_mechanisms, per_mechanism_budget
+from dpem.privacy.randomness import public_random
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["log_joint", "printed_dplloyd", "printed_kmeans", "printed_mixture"]
+
+SMALLEST_EIGENVALUE = 1e-3  # from the authors' code: the text says "near zero"
+
+
+def log_joint(
+    X: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    means: NDArray[np.float64],
+    covariances: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Return log(weight) plus log-density, (n, k)."""
+    columns = []
+    for weight, mean, covariance in zip(weights, means, covariances, strict=True):
+        factor = np.linalg.cholesky(covariance)
+        z = np.linalg.solve(factor, (X - mean).T)
+        log_det = np.log(np.diag(factor)).sum() + X.shape[1] / 2 * np.log(2 * np.pi)
+        columns.append(np.log(max(weight, 1e-300)) - 0.5 * (z * z).sum(axis=0) - log_det)
+    return np.stack(columns, axis=1)
+
+
+def printed_mixture(
+    X: NDArray[np.float64],
+    start: NDArray[np.float64],
+    *,
+    epsilon: float,
+    delta: float,
+    delta_i: float | None,
+    scenario: str,
+    composition: str,
+    steps: int,
+    seed: int,
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """MAP estimates of weights, means and covariances, each noised as the text has it."""
+    random = public_random(seed)
+    n, d = X.shape
+    k = len(start)
+    laplace, gaussian = mixture_mechanisms(scenario, k, steps)
+    budget = per_mechanism_budget(
+        composition, epsilon, delta, n_laplace=laplace, n_gaussian=gaussian, delta_i=delta_i
+    )
+    sigma = budget.noise_multiplier or 0.0
+
+    def noise(shape: tuple[int, ...], l1: float, l2: float) -> NDArray[np.float64]:
+        if scenario == "LLG":
+            return np.asarray(random.laplace(0.0, l1 / budget.epsilon_i, shape))
+        return np.asarray(random.normal(0.0, sigma * l2, shape))
+
+    weights, means, covariances = np.full(k, 1 / k), start, np.stack([np.eye(d)] * k)
+    for _ in range(steps):
+        joint = log_joint(X, weights, means, covariances)
+        g = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
+        exact = g.sum(axis=0)
+        share = np.clip(exact / n + noise((k,), 2 / n, 2 / n), 0.0, 1.0)
+        noisy = n * (share / share.sum() if share.sum() > 0 else np.full(k, 1 / k))
+        weights = (noisy + 1) / (n + k)
+        new_means, new_covariances = [], []
+        for j in range(k):
+            total = g[:, j] @ X
+            own = total / max(exact[j], 1e-12)
+            # The exact count divides; the noisy one only scales the noise.
+            mean = total / (exact[j] + 1) + noise((d,), *np.array([2 * np.sqrt(d), 2.0]) / (noisy[j] + 1))
+            scatter = (X * g[:, [j]]).T @ X - exact[j] * np.outer(own, own)
+            posterior = 0.1 * np.eye(d) + scatter + exact[j] / (1 + exact[j]) * np.outer(own, own)
+            upper = np.triu(random.normal(0.0, 2 * sigma / (noisy[j] + 2 * d + 4), (d, d)))
+            covariance = posterior / (exact[j] + 2 * d + 4) + upper + np.triu(upper, 1).T
+            values, vectors = np.linalg.eigh(covariance)
+            new_means.append(mean / max(1.0, float(np.linalg.norm(mean))))
+            new_covariances.append(vectors * np.maximum(values, SMALLEST_EIGENVALUE) @ vectors.T)
+        means, covariances = np.stack(new_means), np.stack(new_covariances)
+    return weights, means, covariances
+
+
+def printed_kmeans(
+    X: NDArray[np.float64], start: NDArray[np.float64], *, epsilon: float, delta: float, steps: int, seed: int
+) -> NDArray[np.float64]:
+    """Laplace noise of 2 sqrt(d) / N_k on each mean, N_k exact and free; zCDP over J K mechanisms."""
+    random = public_random(seed)
+    k, d = start.shape
+    budget = per_mechanism_budget("zcdp", epsilon, delta, n_laplace=steps * k, n_gaussian=0)
+    centres = start
+    for _ in range(steps):
+        counts, sums = _clusters(X, centres)
+        held = np.maximum(counts, 1.0)[:, None]
+        noise = random.laplace(0.0, 1.0, (k, d)) * 2 * np.sqrt(d) / held / budget.epsilon_i
+        centres = _into_ball(np.where(counts[:, None] > 0, sums / held + noise, centres))
+    return centres
+
+
+def printed_dplloyd(
+    X: NDArray[np.float64],
+    start: NDArray[np.float64],
+    *,
+    epsilon: float,
+    delta: float,
+    composition: str,
+    steps: int,
+    seed: int,
+) -> NDArray[np.float64]:
+    """Laplace noise of sensitivity d + 1 on counts and sums: right over a box for rows added or removed."""
+    random = public_random(seed)
+    k, d = start.shape
+    budget = per_mechanism_budget(composition, epsilon, delta, n_laplace=steps, n_gaussian=0)
+    centres = start
+    for _ in range(steps):
+        counts, sums = _clusters(X, centres)
+        scale = (d + 1) / budget.epsilon_i
+        noisy = np.maximum(counts + random.laplace(0.0, scale, k), 1.0)
+        centres = _into_ball((sums + random.laplace(0.0, scale, (k, d))) / noisy[:, None])
+    return centres
+
+
+def _clusters(
+    X: NDArray[np.float64], centres: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    labels = (X @ centres.T - 0.5 * (centres**2).sum(axis=1)).argmax(axis=1)
+    counts = np.bincount(labels, minlength=len(centres)).astype(np.float64)
+    sums = np.stack([np.bincount(labels, column, minlength=len(centres)) for column in X.T], axis=1)
+    return counts, np.asarray(sums, dtype=np.float64)
+
+
+def _into_ball(centres: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(centres / np.maximum(np.linalg.norm(centres, axis=1, keepdims=True), 1.0))

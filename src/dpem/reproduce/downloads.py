@@ -1,0 +1,173 @@
+"""The paper's data sets from their public places, checked by their values before they are kept.
+
+No data set is shipped: most places state no licence. Each is brought into the same table whatever its place,
+and its checksum (`datasets.SOURCES`) is of the values, so that a mirror will do.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import urllib.error
+import urllib.request
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import pandas as pd
+
+from dpem._files import replacing
+from dpem.errors import DataError, OutputError
+from dpem.reproduce.datasets import SIDE, SOURCES, checksum
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+__all__ = ["PLACES", "Place", "fetch"]
+
+_GITHUB = "https://raw.githubusercontent.com"
+_TIMEOUT = 60.0
+_LARGEST = 2**29  # bytes: none of them is near
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a data set is: its files, alternatives for each, and how they become a table."""
+
+    files: tuple[tuple[str, ...], ...]  # for every file the addresses to try
+    parse: Callable[[Sequence[bytes]], pd.DataFrame]
+
+
+def fetch(
+    folder: Path,
+    names: Sequence[str] | None = None,
+    *,
+    places: dict[str, Place] | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Iterator[str]:
+    """Fetch the data sets that a folder lacks, yielding the name of each that was; none is kept unchecked."""
+    places = PLACES if places is None else places
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
+        ) from error
+    for name in places if names is None else names:
+        path = folder / f"{name}.parquet"
+        if path.exists():
+            continue
+        if progress is not None:
+            progress(f"Fetching {name} ...")
+        table = places[name].parse([_content(name, addresses) for addresses in places[name].files])
+        if checksum(SOURCES[name].read(_arrow(table))) != SOURCES[name].sha256:
+            raise DataError(
+                f"Expected the data set {name} at {places[name].files[0][0]}, got other values (their "
+                f"checksum differs). Nothing was kept."
+            )
+        with replacing(path) as target:
+            table.to_parquet(target, index=False)
+        yield name
+
+
+def _arrow(table: pd.DataFrame) -> Any:
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.Table.from_pandas(table, preserve_index=False)
+
+
+def _content(name: str, addresses: Sequence[str]) -> bytes:
+    problems = []
+    for address in addresses:
+        if not address.startswith(("https://", "http://127.0.0.1:")):
+            raise DataError(f"Expected an https address of the data set {name}, got {address!r}.")
+        try:
+            with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  (checked above)
+                return bytes(answer.read(_LARGEST))
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
+            problems.append(f"{address}: {getattr(error, 'reason', error)}")
+    raise DataError(f"Expected the data set {name} to be found, but: {'; '.join(problems)}.")
+
+
+# -- parsing -----------------------------------------------------------------------------------------------
+
+
+def _lifesci(files: Sequence[bytes]) -> pd.DataFrame:
+    """Ten components and a label, without names."""
+    names = [*(f"pc{i}" for i in range(10)), "label"]
+    table = pd.read_csv(io.BytesIO(files[0]), header=None, names=names)
+    return table.astype(dict.fromkeys(names[:10], "float32") | {"label": "int8"})
+
+
+_PAIR = re.compile(rb"^(-?\d+\.\d{10})(-?\d+\.\d{10})\s", re.MULTILINE)
+
+
+def _locations(files: Sequence[bytes]) -> pd.DataFrame:
+    """Latitude and longitude with no separator, ten decimals each; distinct after rounding to eight."""
+    samples = [np.round(np.array(_PAIR.findall(content), dtype=np.float64), 8) for content in files]
+    keys = [{tuple(row) for row in sample} for sample in samples]
+    rows = sorted(set.union(*keys))
+    table = pd.DataFrame(rows, columns=["lat", "lon"])
+    for name, known in zip(("in_sample2000", "in_sample1000"), keys, strict=True):
+        table[name] = [row in known for row in rows]
+    return table.astype({"lat": "float32", "lon": "float32"})
+
+
+def _faces(files: Sequence[bytes]) -> pd.DataFrame:
+    """400 columns of 64 x 64 pixels, lying on their side."""
+    from scipy.io import loadmat  # noqa: PLC0415
+
+    pixels = loadmat(cast("Any", io.BytesIO(files[0])))["faces"].astype(np.uint8)
+    upright = pixels.T.reshape(-1, SIDE, SIDE).transpose(0, 2, 1).reshape(-1, SIDE * SIDE)
+    return pd.DataFrame({"subject": np.arange(len(upright)) // 10, "pixels": list(upright)})
+
+
+def _patients(files: Sequence[bytes]) -> pd.DataFrame:
+    """One row per patient: what was found or given in any encounter."""
+    with zipfile.ZipFile(io.BytesIO(files[0])) as archive:
+        (member,) = (name for name in archive.namelist() if name.endswith("diabetic_data.csv"))
+        table = pd.read_csv(archive.open(member), dtype=str, na_values=["?"], keep_default_na=False)
+    return patients_by_condition(table, patient="patient_nbr")
+
+
+def patients_by_condition(encounters: pd.DataFrame, patient: str) -> pd.DataFrame:
+    """Return columns dx_CODE and rx_MEDICINE that are true of ten patients at least, one row per patient."""
+    number, _ = pd.factorize(encounters[patient])
+    n = int(number.max()) + 1
+    columns: dict[str, Any] = {}
+    codes = encounters[["diag_1", "diag_2", "diag_3"]]
+    held = pd.DataFrame({"patient": np.tile(number, 3), "code": codes.to_numpy().T.ravel()}).dropna()
+    for code, group in held.groupby("code").patient:
+        columns[f"dx_{code}"] = np.isin(np.arange(n), group.unique())
+    names = list(encounters.columns)
+    for medicine in names[names.index("metformin") : names.index("change")]:
+        taken = np.zeros(n, dtype=bool)
+        taken[number[(encounters[medicine] != "No").to_numpy()]] = True
+        columns[f"rx_{medicine}"] = taken
+    return pd.DataFrame({name: column for name, column in columns.items() if column.sum() >= 10})
+
+
+PLACES = {
+    "lifesci": Place(((f"{_GITHUB}/mijungi/dpem_code/HEAD/data/lifesci.csv",),), _lifesci),
+    "gowalla_locations": Place(
+        tuple(
+            (f"{_GITHUB}/thekingofkings/gowalla-exp/536a9091962560bac6060eac7ee286248baedb11/data/{file}",)
+            for file in ("GPSEntropy-rand2000u.txt", "GPSEntropy-rand1000u.txt")
+        ),
+        _locations,
+    ),
+    "olivetti_faces": Place(
+        ((f"{_GITHUB}/sjgershm/DBM/a30d9abb523aab874a299b8b1aa21e7df2023f60/olivettifaces.mat",),), _faces
+    ),
+    "diabetes130_binary": Place(
+        (
+            (
+                "https://archive.ics.uci.edu/static/public/296/diabetes+130-us+hospitals+for+years+1999-2008.zip",
+                f"{_GITHUB}/swatia600/MyDiabetesCare/HEAD/data/dataset_diabetes.zip",
+            ),
+        ),
+        _patients,
+    ),
+}

@@ -1,0 +1,169 @@
+"""The motivating figure: one person alone in a category, revealed by plain EM and hidden by private EM.
+
+104 made people by state and marital status; one is the only married person of a state. An attacker who knows
+everybody else sees the fitted mixture, and has to tell whether that person is among the rows or somebody
+ordinary is instead.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.special import ndtr
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import dpem
+from dpem import paper
+from dpem.privacy import Budget
+from dpem.privacy.randomness import public_random
+from dpem.reproduce.experiment import Experiment, Task, pick, repeatable
+from dpem.reproduce.text import COLOURS, interval, markdown, new_figure
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from dpem.reproduce.datasets import Datasets
+
+__all__ = ["MOTIVATION", "attack"]
+
+STATES, STATUSES = ("A", "B", "C", "D"), ("never married", "married", "divorced")
+# People by state and status, without the one: 103.
+CELLS = {(0, 0): 26, (0, 1): 20, (1, 0): 22, (2, 1): 17, (3, 2): 18}
+PERSON, ORDINARY = (
+    (1, 1),
+    (1, 0),
+)  # the only married person of state B; in the other world, one more unmarried
+COMPONENTS, EPSILON, DELTA, JITTER = 6, 1.0, 1e-4, 0.08
+BOUNDS = ([-0.5, -0.5], [3.5, 2.5])
+PLAIN, OURS, PAPER = "plain EM", "dpem", "paper's GGG zCDP"
+FEW, MANY, TIMES = "104 people", "5,200 people", 50
+WITH, WITHOUT = 1, 0  # the two worlds, as folds
+FEATURES = ("at_person", "at_ordinary", "mean_state", "mean_status", "var_state", "var_status", "covariance")
+
+
+def people(times: int, world: int, seed: int) -> NDArray[np.float64]:
+    """Return rows (state, status); with `times` as many people, the person's cell has as many."""
+    random = public_random(seed)
+    counts = {cell: times * count for cell, count in CELLS.items()}
+    last = PERSON if world == WITH else ORDINARY
+    counts[last] = counts.get(last, 0) + times
+    cells = np.repeat(np.array(list(counts), dtype=float), list(counts.values()), axis=0)
+    return np.asarray(cells + random.normal(0.0, JITTER, cells.shape))
+
+
+def _tasks(data: Datasets) -> list[Task]:
+    trials = pick(data.size, 400, 60, 8)
+    repeats = pick(data.size, 20, 5, 2)
+    tasks = [
+        Task(FEW, method, epsilon, fold=world, seed=seed)
+        for method, epsilon in ((PLAIN, math.inf), (PAPER, EPSILON), (OURS, EPSILON))
+        for world in (WITHOUT, WITH)
+        for seed in range(trials)
+    ]
+    return tasks + [
+        Task(MANY, method, epsilon, fold=WITH, seed=seed)
+        for method, epsilon in ((PLAIN, math.inf), (PAPER, EPSILON), (OURS, EPSILON))
+        for seed in range(repeats)
+    ]
+
+
+def _fit(task: Task) -> Any:
+    # The attacker knows everybody else: their rows are the same in both worlds and all trials.
+    X = people(TIMES if task.data == MANY else 1, task.fold, seed=0)
+    budget: dict[str, Any] = {"epsilon": task.epsilon, "delta": DELTA, "bounds": BOUNDS, "n_jobs": 1}
+    with repeatable(task):
+        if task.method == PAPER:
+            return paper.GaussianMixture(COMPONENTS, **budget, random_state=task.seed).fit(X)
+        if task.method == OURS:
+            return dpem.GaussianMixture(COMPONENTS, **budget, random_state=task.seed).fit(X)
+        settings: dict[str, Any] = {"reg_covar": 1e-4, "max_iter": 200, "bounds": BOUNDS, "n_jobs": 1}
+        fits = [
+            dpem.GaussianMixture(
+                COMPONENTS, epsilon=math.inf, random_state=1000 * task.seed + j, **settings
+            ).fit(X)
+            for j in range(5)
+        ]
+        return max(fits, key=lambda fit: fit.score(X))
+
+
+def _measure(task: Task, data: Datasets) -> dict[str, float]:  # noqa: ARG001
+    """Return what the attacker reads off the model, and its log-likelihood of fresh people."""
+    model = _fit(task)
+    at = model.score_samples(np.array([PERSON, ORDINARY], dtype=float))
+    weights, means = model.weights_, model.means_
+    mean = weights @ means
+    second = np.einsum("k,kij->ij", weights, model.covariances_ + means[:, :, None] * means[:, None, :])
+    covariance = second - np.outer(mean, mean)
+    values = [at[0], at[1], *mean, covariance[0, 0], covariance[1, 1], covariance[0, 1]]
+    fresh = people(10, WITH, seed=1)
+    return dict(zip(FEATURES, map(float, values), strict=True)) | {
+        "log_likelihood": float(model.score(fresh))
+    }
+
+
+def attack(results: pd.DataFrame) -> tuple[float, float]:
+    """Return how often the attacker is right on fresh trials, and the half-width of its 95 % interval.
+
+    Every second trial trains the attacker, a logistic regression on all that was read off; the rest test it.
+    """
+    train, test = results[results.seed % 2 == 0], results[results.seed % 2 == 1]
+    features = [part[list(FEATURES)].clip(-1e3, 1e3) for part in (train, test)]
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+    model.fit(features[0], train.fold)
+    right = float((model.predict(features[1]) == test.fold).mean())
+    return right, 1.96 * math.sqrt(max(right * (1 - right), 0.25 / len(test)) / len(test))
+
+
+def most_possible() -> float:
+    """Return how often any attacker can be right at this guarantee, both worlds being as likely."""
+    return float(ndtr(Budget.from_epsilon(EPSILON, DELTA).mu / 2))
+
+
+def _draw(results: pd.DataFrame, data: Datasets) -> Any:  # noqa: ARG001
+    figure, axes = new_figure(1, 3, width=12.0, height=3.6, sharex=True, sharey=True)
+    panels = ((FEW, PLAIN, math.inf), (FEW, OURS, EPSILON), (MANY, OURS, EPSILON))
+    for axis, (which, method, epsilon) in zip(axes, panels, strict=True):
+        model = _fit(Task(which, method, epsilon, fold=WITH))
+        X = people(TIMES if which == MANY else 1, WITH, seed=0)
+        axis.scatter(X[:, 0], X[:, 1], s=4, color=COLOURS[6], rasterized=True)
+        for weight, mean, covariance in zip(model.weights_, model.means_, model.covariances_, strict=True):
+            values, vectors = np.linalg.eigh(covariance)
+            angle = np.linspace(0, 2 * np.pi, 80)
+            ring = mean + 2 * (np.column_stack([np.cos(angle), np.sin(angle)]) * np.sqrt(values)) @ vectors.T
+            axis.plot(*ring.T, color=COLOURS[0], lw=0.5 + 4 * float(weight))
+        axis.scatter(*PERSON, marker="o", s=120, facecolors="none", edgecolors=COLOURS[1])
+        suffix = "not private" if math.isinf(epsilon) else f"epsilon {epsilon:g}"
+        axis.set_title(f"{method}, {suffix}: {which}", fontsize=9)
+        axis.set_xticks(range(4), STATES)
+        axis.set_yticks(range(3), STATUSES)
+    figure.suptitle(
+        "Made people by state and marital status; circled: the only married person of state B", fontsize=9
+    )
+    return figure
+
+
+def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:  # noqa: ARG001
+    few, many = results[results.data == FEW], results[results.data == MANY]
+    rows = []
+    for method in (PLAIN, PAPER, OURS):
+        right, half = attack(few[few.method == method])
+        likelihoods = [
+            interval(part[(part.method == method) & (part.fold == WITH)].log_likelihood)
+            for part in (few, many)
+        ]
+        limit = "100 %" if method == PLAIN else f"{most_possible():.1%}"
+        rows.append([method, f"{right:.1%} ± {half:.1%}", limit, *likelihoods])
+    header = ["", "attacker is right", "most that the guarantee allows", f"log-likelihood, {FEW}", MANY]
+    return {
+        "setting": f"104 people, {COMPONENTS} components, epsilon {EPSILON:g}, delta {DELTA:g}",
+        "trials": str((few.method == OURS).sum()),
+        "table": markdown(header, rows),
+    }
+
+
+MOTIVATION = Experiment("motivation", _tasks, _measure, _draw, _describe)

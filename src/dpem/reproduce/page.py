@@ -1,0 +1,69 @@
+"""The page about a reproduction: what the paper says, what its text gives, what the default gives."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING
+
+import jinja2
+import numpy as np
+import scipy
+import sklearn
+
+import dpem
+from dpem._files import replacing
+from dpem.reproduce.experiments import EXPERIMENTS
+from dpem.reproduce.sentences import verdicts
+from dpem.reproduce.text import markdown
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpem.reproduce.datasets import Datasets
+
+__all__ = ["write_page"]
+
+
+def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> Path:
+    """Write reproduction.md about these results, and return its path."""
+    environment = jinja2.Environment(  # noqa: S701  (Markdown, of our own words and numbers)
+        loader=jinja2.PackageLoader("dpem.reproduce", ""),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    judged = [[one.sentence, one.measured, one.holds] for one in verdicts(found, data)]
+    text = environment.get_template("reproduction.md.jinja").render(
+        names="all" if len(found) == len(EXPERIMENTS) else " ".join(found),
+        versions=(
+            f"dpem {dpem.__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
+            f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}."
+        ),
+        size=data.size,
+        file_name=data.file_name,
+        data_table=_data_table(data, found),
+        sentences=markdown(["sentence", "measured", "verdict"], judged),
+        **{
+            name: experiment.describe(found[name], data) if name in found else None
+            for name, experiment in EXPERIMENTS.items()
+        },
+    )
+    path = output / f"{data.file_name('reproduction')}.md"
+    with replacing(path) as target:
+        target.write_text(text.rstrip() + "\n", encoding="utf-8")
+    return path
+
+
+def _data_table(data: Datasets, found: dict[str, pd.DataFrame]) -> str:
+    used = [name for name in data.names if any((table.data == name).any() for table in found.values())]
+    if not used:
+        return "Made people alone."
+    rows = []
+    for name in used:
+        loaded = data.load(name)
+        n, d = loaded.rows.shape
+        kind = "real, by its checksum" if loaded.is_real else "**stand-in: made rows, not the real ones**"
+        rows.append([f"`{name}`", f"{n:,} x {d}", kind])
+    return markdown(["data set", "rows and columns", ""], rows)

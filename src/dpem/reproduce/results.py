@@ -1,0 +1,102 @@
+"""Results of tasks as tidy rows in a CSV file, written one by one: a run goes on where it stopped."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import asdict, fields
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+import dpem
+from dpem._files import replacing
+from dpem.errors import OutputError
+from dpem.reproduce.experiment import Task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+__all__ = ["Results"]
+
+_TASK = [field.name for field in fields(Task)]
+# What is measured is a number.
+_KINDS: dict[str, Callable[[str], Any]] = {
+    "data": str,
+    "method": str,
+    "fold": int,
+    "seed": int,
+    "version": str,
+    "is_real": lambda text: text == "True",
+}
+
+
+class Results:
+    """The results of one experiment, and the file that holds them.
+
+    Results of another version of dpem, and of stand-ins where real rows are there now (or the reverse), count
+    for nothing; they go when the first new result is written.
+    """
+
+    def __init__(self, path: Path, *, is_real: bool, fresh: bool = False) -> None:
+        self._path = path
+        self._mark = {"is_real": is_real, "version": dpem.__version__}
+        self._rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._is_appending = False
+        if path.exists() and path.stat().st_size > 0 and not fresh:
+            self._read()
+
+    def _read(self) -> None:
+        try:
+            with self._path.open(newline="") as file:
+                for cells in csv.DictReader(file):
+                    if cells["version"] is None:  # the last line of a run that was killed may be cut
+                        continue
+                    row = {name: _KINDS.get(name, float)(cell) for name, cell in cells.items()}
+                    if all(row[name] == value for name, value in self._mark.items()):
+                        self._rows[Task(**{name: row[name] for name in _TASK}).key] = row
+        except (KeyError, TypeError, ValueError) as error:
+            raise OutputError(
+                f"Expected results of an earlier run in {str(self._path)!r}, got another file. Remove it, or "
+                f"pass --fresh."
+            ) from error
+
+    def has(self, task: Task) -> bool:
+        """Whether this task was run before."""
+        return task.key in self._rows
+
+    def keep(self, task: Task, measured: dict[str, float]) -> None:
+        """Write a result down at once."""
+        row = asdict(task) | measured | self._mark
+        self._rows[task.key] = row
+        if not self._is_appending:
+            self._write()
+            self._is_appending = True
+            return
+        with self._path.open("a", newline="") as file:
+            csv.DictWriter(file, list(row)).writerow(row)
+
+    def _write(self) -> None:
+        """Write all that counts."""
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"Expected a folder that can be made, got {str(self._path.parent)!r}: {error.strerror}."
+            ) from error
+        with replacing(self._path) as target, target.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(next(iter(self._rows.values()))))
+            writer.writeheader()
+            writer.writerows(self._rows.values())
+
+    def table(self, tasks: Sequence[Task]) -> pd.DataFrame:
+        """Return the results of these tasks, and leave them in the file in this order, no others."""
+        self._rows = {task.key: self._rows[task.key] for task in tasks}
+        self._write()
+        return self.all_of(tasks)
+
+    def all_of(self, tasks: Sequence[Task]) -> pd.DataFrame:
+        """Return the results of these tasks, or an empty table where one is missing."""
+        if not all(map(self.has, tasks)):
+            return pd.DataFrame()
+        return pd.DataFrame([self._rows[task.key] for task in tasks])

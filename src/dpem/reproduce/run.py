@@ -1,0 +1,118 @@
+"""Run experiments task by task, draw their figures, and write the page."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from joblib import Parallel, delayed
+
+from dpem import _validate
+from dpem.reproduce.experiments import EXPERIMENTS
+from dpem.reproduce.page import write_page
+from dpem.reproduce.results import Results
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    import pandas as pd
+
+    from dpem.reproduce.datasets import Datasets
+    from dpem.reproduce.experiment import Task
+
+__all__ = ["Reproduction", "reproduce"]
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What a run wrote: the page, and every experiment's results."""
+
+    page: Path
+    results: dict[str, pd.DataFrame]
+
+
+def reproduce(
+    names: Iterable[str],
+    data: Datasets,
+    output: Path,
+    *,
+    jobs: int = 1,
+    fresh: bool = False,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Reproduction:
+    """Run experiments, and write their results, figures and a page.
+
+    The page is about all whose results are in the folder, so that they can be run one by one.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Out of `EXPERIMENTS`.
+    data : Datasets
+        Where rows come from, and the size of the run.
+    output : Path
+        A folder: gets reproduction.md, and a folder reproduction of tables and figures.
+    jobs : int
+        Processes. Results do not depend on it.
+    fresh : bool
+        Whether results of earlier runs are forgotten.
+    progress : callable
+        Is told the experiment, and how many tasks are done of how many.
+    """
+    _validate.integer(jobs, "jobs")
+    chosen = [_validate.one_of(name, "experiment", tuple(EXPERIMENTS)) for name in names]
+    folder = output / "reproduction"
+    found: dict[str, pd.DataFrame] = {}
+    for name, experiment in EXPERIMENTS.items():
+        tasks = experiment.tasks(data)
+        used = {task.data for task in tasks} & set(data.names)
+        is_real = all(data.has(one) for one in used)
+        results = Results(
+            folder / f"{data.file_name(name)}.csv", is_real=is_real, fresh=fresh and name in chosen
+        )
+        if name not in chosen:
+            earlier = results.all_of(tasks)
+            if len(earlier):
+                found[name] = earlier
+            continue
+        _run(name, tasks, data, results, jobs, progress)
+        found[name] = results.table(tasks)
+        _save(experiment.draw(found[name], data), folder / data.file_name(name))
+    return Reproduction(write_page(output, data, found), found)
+
+
+def _run(
+    name: str,
+    tasks: Sequence[Task],
+    data: Datasets,
+    results: Results,
+    jobs: int,
+    progress: Callable[[str, int, int], None] | None,
+) -> None:
+    left = [task for task in tasks if not results.has(task)]
+    done = len(tasks) - len(left)
+    measured = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        delayed(_measure)(name, task, data) for task in left
+    )
+    for task, values in measured:
+        results.keep(task, values)
+        done += 1
+        if progress is not None:
+            progress(name, done, len(tasks))
+
+
+def _measure(name: str, task: Task, data: Datasets) -> tuple[Task, dict[str, float]]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return task, EXPERIMENTS[name].measure(task, data)
+
+
+def _save(figure: Any, stem: Path) -> None:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    # The same bytes for the same results: no date, no random identifiers.
+    with mpl.rc_context({"svg.hashsalt": "dpem"}):
+        figure.savefig(stem.with_suffix(".png"), dpi=110, metadata={"Software": None})
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})

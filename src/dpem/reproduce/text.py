@@ -1,0 +1,53 @@
+"""Tables and figures in one form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+
+__all__ = ["COLOURS", "interval", "markdown", "new_figure", "paired"]
+
+# Told apart by colour-blind people too (Tol's bright scheme).
+COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
+
+
+def new_figure(rows: int, columns: int, *, height: float = 4.0, width: float = 10.0, **options: Any) -> Any:
+    """Return a figure that is drawn to a file, and its axes."""
+    try:
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Drawing figures", "matplotlib", "reproduce") from error
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, **options)
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])
+
+
+def interval(values: pd.Series, digits: int = 2) -> str:
+    """Return a mean and its standard error."""
+    if len(values) == 0:
+        return ""
+    error = values.std() / np.sqrt(len(values)) if len(values) > 1 else 0.0
+    return f"{values.mean():.{digits}f} ({error:.{digits}f})"
+
+
+def paired(results: pd.DataFrame, better: str, worse: str, column: str) -> pd.DataFrame:
+    """Compare two methods on the same folds and seeds: mean difference and its error, by data and epsilon."""
+    keys = ["data", "epsilon", "fold", "seed", "part"]
+    sides = [results[results.method == method].set_index(keys)[column] for method in (better, worse)]
+    difference = (sides[0] - sides[1]).dropna()
+    groups = difference.groupby(level=["data", "epsilon"])
+    # One fold and seed tell nothing of the error.
+    return groups.agg(["mean", "count", "sem"]).fillna({"sem": np.inf})

@@ -1,0 +1,167 @@
+"""The command end to end in its smallest form, how it goes on, and what its verdicts are worth."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpem.errors import OutputError
+from dpem.reproduce import EXPERIMENTS, Datasets, motivation, reproduce, sentences
+from dpem.reproduce.experiment import Task, folds
+from dpem.reproduce.results import Results
+from dpem.reproduce.text import paired
+from support.commands import called
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """All experiments, far too small to mean anything."""
+    output = tmp_path_factory.mktemp("reproduction")
+    return output, reproduce(EXPERIMENTS, Datasets(None, "tiny"), output)
+
+
+def test_everything_is_written_and_labelled(whole):
+    output, done = whole
+    text = done.page.read_text()
+    assert done.page == output / "reproduction-tiny.md"
+    assert "stand-in: made rows" in text
+    assert "far too small to mean anything" in text
+    for name in EXPERIMENTS:
+        table = pd.read_csv(output / "reproduction" / f"{name}-tiny.csv")
+        assert len(table) == len(EXPERIMENTS[name].tasks(Datasets(None, "tiny")))
+        assert not table.isna().any().any()
+        picture = (output / "reproduction" / f"{name}-tiny.png").read_bytes()
+        assert picture.startswith(b"\x89PNG")
+        drawn = (output / "reproduction" / f"{name}-tiny.svg").read_text()
+        assert "STAND-IN" in drawn or name == "motivation", "a figure of made rows that does not say so"
+        assert f"reproduction/{name}-tiny.png" in text
+    assert text.count("| holds") + text.count("| does not hold |") == len(sentences._CHECKS)
+
+
+def test_it_goes_on_where_it_stopped(whole, tmp_path):
+    """A killed run leaves whole lines, perhaps a cut one: the rest is run, and the numbers are the same."""
+    output, done = whole
+    name = "gowalla"
+    lines = (output / "reproduction" / f"{name}-tiny.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "reproduction").mkdir()
+    (tmp_path / "reproduction" / f"{name}-tiny.csv").write_text("".join(lines[:4]) + lines[4][:9])
+    told = []
+    again = reproduce(
+        [name],
+        Datasets(None, "tiny"),
+        tmp_path,
+        jobs=2,
+        progress=lambda *progress: told.append(progress),
+    )
+    n = len(lines) - 1
+    assert [done for _, done, _ in told] == list(range(4, n + 1))
+    pd.testing.assert_frame_equal(again.results[name], done.results[name])
+    assert list(again.results) == [name]
+
+
+def test_a_page_holds_what_was_run_before(whole):
+    output, _ = whole
+    before = (output / "reproduction" / "stroke-tiny.csv").read_bytes()
+    told = []
+    again = reproduce(["gowalla"], Datasets(None, "tiny"), output, progress=lambda *one: told.append(one))
+    assert told == []  # nothing is left to do
+    assert set(again.results) == set(EXPERIMENTS)
+    assert (output / "reproduction" / "stroke-tiny.csv").read_bytes() == before
+
+
+def test_results_of_stand_ins_and_other_versions_do_not_count(tmp_path):
+    task, path = Task("lifesci", "dpem", 1.0), tmp_path / "x.csv"
+    Results(path, is_real=False).keep(task, {"value": 1.0})
+    assert Results(path, is_real=False).has(task)
+    assert not Results(path, is_real=True).has(task)
+    path.write_text(path.read_text().replace("False", "True"))
+    assert Results(path, is_real=True).has(task)
+    assert not Results(path, is_real=True, fresh=True).has(task)
+    old = pd.read_csv(path).assign(version="0.0.1")
+    old.to_csv(path, index=False)
+    assert not Results(path, is_real=True).has(task)
+    path.write_text("something,else\n1,2\n")
+    with pytest.raises(OutputError, match="another file"):
+        Results(path, is_real=True)
+
+
+def test_folds_are_a_partition():
+    parts = [folds(103, fold) for fold in range(10)]
+    assert sorted(np.concatenate([test for _, test in parts])) == list(range(103))
+    for fit, test in parts:
+        assert not set(fit) & set(test)
+        assert len(fit) + len(test) == 103
+
+
+def test_command(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("DPEM_DATA", raising=False)
+    ended = called(capsys, "reproduce", "gowalla", "--tiny", "-o", tmp_path, "--json", "--jobs", "1")
+    assert ended.code == 0
+    assert ended.json["page"] == str(tmp_path / "reproduction-tiny.md")
+    assert any("stand-ins" in one for one in ended.json["warnings"])
+    assert called(capsys, "reproduce", "nothing").code == 2
+    ended = called(capsys, "reproduce", "gowalla", "--data", tmp_path / "no", "-o", tmp_path)
+    assert ended.code == 4
+    assert "--data" in ended.err
+    (tmp_path / "file").write_text("")
+    ended = called(capsys, "reproduce", "gowalla", "--tiny", "-o", tmp_path / "file", "--jobs", "1")
+    assert ended.code == 5
+
+
+# -- what verdicts are worth -------------------------------------------------------------------------------
+
+
+def curves(difference, noise=1.0, seed=0):
+    """Two methods over ten folds, the first above the second by this much."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for epsilon in (0.1, 1.0, 4.0):
+        for fold in range(10):
+            common = rng.normal(0, 50)  # folds differ far more than methods
+            for method, mean in (("a", difference), ("b", 0.0)):
+                value = common + mean + rng.normal(0, noise)
+                rows.append(("x", method, epsilon, fold, 0, 1.0, value))
+    names = ["data", "method", "epsilon", "fold", "seed", "part", "value"]
+    return pd.DataFrame(rows, columns=names)
+
+
+@pytest.mark.parametrize(("difference", "verdict"), [(20.0, "holds"), (-20.0, "does not hold"), (0.0, "not")])
+def test_verdicts_see_paired_differences(difference, verdict):
+    """Folds that differ by 50 do not hide a difference of 20; where there is none, nothing holds."""
+    assert sentences._compare(curves(difference), [("a", "b")], "value")[1] == verdict or (
+        verdict == "not" and sentences._compare(curves(0.0), [("a", "b")], "value")[1] != "holds"
+    )
+    flipped = sentences._compare(curves(difference), [("a", "b")], "value", sign=-1.0)[1]
+    assert flipped == {"holds": "does not hold", "does not hold": "holds"}.get(verdict, flipped)
+
+
+def test_one_fold_proves_nothing():
+    one = curves(20.0)
+    one = one[one.fold == 0]
+    assert np.isinf(paired(one, "a", "b", "value")["sem"]).all()
+    assert sentences._compare(one, [("a", "b")], "value")[1] != "holds"
+
+
+def test_the_attacker_finds_what_is_there_and_nothing_else():
+    """Right nearly always where the worlds differ by three deviations, half of the time where they do not."""
+    rng = np.random.default_rng(0)
+
+    def results(shift):
+        features = rng.normal(size=(800, len(motivation.FEATURES)))
+        worlds = np.repeat([motivation.WITHOUT, motivation.WITH], 400)
+        features[:, 0] += shift * worlds
+        table = pd.DataFrame(features, columns=list(motivation.FEATURES))
+        return table.assign(fold=worlds, seed=np.tile(np.arange(400), 2))
+
+    assert motivation.attack(results(6.0))[0] > 0.98
+    right, half = motivation.attack(results(0.0))
+    assert abs(right - 0.5) < 0.13  # 5 deviations
+    assert 0.03 < half < 0.07
+
+
+def test_one_person_is_alone_in_a_world():
+    with_, without = (motivation.people(1, world, 0) for world in (motivation.WITH, motivation.WITHOUT))
+    assert len(with_) == len(without) == 104
+    cells = [{tuple(row) for row in np.rint(X).astype(int)} for X in (with_, without)]
+    assert cells[0] - cells[1] == {motivation.PERSON}
+    assert (np.rint(with_) == motivation.PERSON).all(axis=1).sum() == 1
+    assert len(motivation.people(50, motivation.WITH, 0)) == 5200
