@@ -13,7 +13,7 @@ endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed figure-gowalla figure-olivetti experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -62,8 +62,14 @@ bench: $(READY)  ## speed of the noise beside numpy and OpenDP
 bench-kmeans: $(READY) build/diffprivlib/.ready  ## k-means beside scikit-learn, the paper and peers (20 minutes)
 	$(BIN)/python benchmarks/kmeans.py $(BENCH_ARGS)
 
-bench-mixture: $(READY)  ## mixtures beside the paper's method and plain EM (half an hour)
+bench-mixture: $(READY) build/d3p/.ready  ## mixtures beside the paper's method, d3p and plain EM (an hour)
 	$(BIN)/python benchmarks/mixture.py $(BENCH_ARGS)
+
+# d3p works with no current jax: an environment of its own.
+build/d3p/.ready: $(READY)
+	$(PYTHON) -m venv build/d3p
+	build/d3p/bin/python -m pip install --quiet 'd3p==0.2.0' 'jax==0.4.30' 'jaxlib==0.4.30' 'numpyro==0.15.3' 'numpy<2'
+	touch $@
 
 bench-mixture-speed: $(READY)  ## one EM step and whole fits beside scikit-learn
 	$(BIN)/python benchmarks/mixture_speed.py
@@ -89,6 +95,9 @@ build/dpmm/.ready: $(READY)
 bench-fa: $(READY)  ## factor analysis beside the paper's text and non-private fits (half an hour)
 	$(BIN)/python benchmarks/factor.py $(BENCH_ARGS)
 
+bench-fa-peers: $(READY) build/diffprivlib/.ready  ## subspaces of factor analysis beside diffprivlib and OpenDP
+	$(BIN)/python benchmarks/factor_peers.py $(BENCH_ARGS)
+
 bench-fa-speed: $(READY)  ## factor analysis: seconds and memory beside scikit-learn
 	$(BIN)/python benchmarks/factor_speed.py
 
@@ -98,11 +107,14 @@ build/diffprivlib/.ready: $(READY)
 	build/diffprivlib/bin/python -m pip install --quiet 'diffprivlib==0.6.6' 'scikit-learn==1.6.*'
 	touch $@
 
-figure-gowalla: $(READY)  ## the paper's Gowalla figure: DPLloyd twice, and ours
-	$(BIN)/python experiments/gowalla_figure.py
+reproduce: $(READY)  ## every figure of the paper anew, into docs (hours; DPEM_DATA names the data, else stand-ins)
+	$(BIN)/dpem reproduce all --output docs --jobs 2
 
-figure-olivetti: $(READY)  ## what the paper's Olivetti figure needs: arithmetic and pictures
-	$(BIN)/python experiments/olivetti_figure.py
+reproduce-quick: $(READY)  ## the same with fewer folds and rows, into build/reproduction (minutes)
+	$(BIN)/dpem reproduce all --quick --output build/reproduction --jobs 2
+
+experiment-generalisation: $(READY)  ## constants chosen on one group of data sets, reported on another (20 minutes)
+	$(BIN)/python experiments/generalisation.py
 
 experiment-factor: $(READY)  ## how the constants of factor analysis were chosen, on made data
 	$(BIN)/python experiments/factor_constants.py

@@ -13,6 +13,7 @@ import dpem
 from dpem import paper
 from dpem.data.domain import GRID
 from dpem.paper.kmeans import latin_hypercube
+from dpem.privacy.per_mechanism import per_mechanism_budget
 from dpem.privacy.randomness import public_random
 from dpem.reproduce.as_printed import printed_dplloyd, printed_kmeans
 from dpem.reproduce.experiment import Experiment, Task, folds, pick, repeatable
@@ -122,7 +123,18 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
         rows.append([f"{PLAIN}, not private", *[plain] * len(epsilons)])
         header = [f"{whole.title}, N = {len(whole.rows):,}", *(f"eps {e:g}" for e in epsilons)]
         tables.append(markdown(header, rows))
-    return {"tables": "\n\n".join(tables)}
+    return {"tables": "\n\n".join(tables), "steps": str(STEPS), "enough_steps": str(_steps_for_zcdp())}
+
+
+def _steps_for_zcdp() -> int:
+    """Return from how many steps on zCDP leaves a Laplace mechanism more than linear composition."""
+
+    def share(composition: str, steps: int) -> float:
+        return per_mechanism_budget(
+            composition, PAPER_EPSILON, DELTA, n_laplace=steps, n_gaussian=0
+        ).epsilon_i
+
+    return next(steps for steps in range(1, 1000) if share("zcdp", steps) > share("linear", steps))
 
 
 GOWALLA = Experiment("gowalla", _tasks, _measure, _draw, _describe)

@@ -136,7 +136,8 @@ def _draw(results: pd.DataFrame, data: Datasets) -> Any:  # noqa: ARG001
             angle = np.linspace(0, 2 * np.pi, 80)
             ring = mean + 2 * (np.column_stack([np.cos(angle), np.sin(angle)]) * np.sqrt(values)) @ vectors.T
             axis.plot(*ring.T, color=COLOURS[0], lw=0.5 + 4 * float(weight))
-        axis.scatter(*PERSON, marker="o", s=120, facecolors="none", edgecolors=COLOURS[1])
+        circled = X[-1] if which == FEW else PERSON  # the last row is the person
+        axis.scatter(*circled, marker="o", s=120, facecolors="none", edgecolors=COLOURS[1])
         suffix = "not private" if math.isinf(epsilon) else f"epsilon {epsilon:g}"
         axis.set_title(f"{method}, {suffix}: {which}", fontsize=9)
         axis.set_xticks(range(4), STATES)

@@ -1,0 +1,158 @@
+"""Do the mixture's constants generalise? Choose them on one group of sets, report on the other; and back.
+
+Run it with ``make experiment-generalisation`` (DPEM_DATA names the folder of the real data sets). One group
+is the made sets of `mixture_constants`, on which constants were judged; the other is real sets that had no
+say. Every candidate changes one constant of the default. Each group picks its best by the mean gap to plain
+EM, and the table shows what the pick brings on both groups. A pick that is better at home and worse abroad is
+fitted to its group. Written to benchmarks/results/generalisation.md.
+"""
+
+import argparse
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import mixture_data
+from harness import RESULTS, markdown, setting
+from mixture_constants import MODULES, made_sets, plain_score
+
+import dpem
+
+EPSILONS = (0.1, 0.5)
+DELTA, WORST = 1e-4, -1.5  # no set counts for worse: one that nothing fits would drown the others
+REAL = {"lifesci": 3, "diabetes20": 10, "skin": 5, "adult_num": 5, "gowalla_locations": 10}
+CANDIDATES = (
+    {},
+    {"_STEPS": 3.5},
+    {"_STEPS": 7.0},
+    {"_GROWTH": 1.0},
+    {"_GROWTH": 4.0},
+    {"_LARGEST_NOISE": 0.25},
+    {"_LARGEST_NOISE": 0.6},
+    {"_FORGET": 0.6},
+    {"_FORGET": 0.95},
+    {"_START": 0.05},
+    {"_START": 0.2},
+    {"_COUNT_SCALE": 0.45},
+    {"_COUNT_SCALE": 0.8},
+    {"_SMALLEST": 0.01},
+)
+GROUPS = ("made", "real")
+
+
+def name_of(candidate):
+    """Return a candidate in words."""
+    return ", ".join(f"{name} = {value:g}" for name, value in candidate.items()) or "the default"
+
+
+def groups():
+    """Yield (group, set, rows, components); the last eleventh of the rows is for testing."""
+    for name, (rows, k) in made_sets().items():
+        yield "made", name, rows, k
+    for name, k in REAL.items():
+        data = mixture_data.load(name)
+        order = np.random.default_rng(7).permutation(len(data.rows))
+        yield "real", name if data.is_real else f"{name} (stand-in)", data.rows[order], k
+
+
+def gap(rows, k, best, seeds):
+    """Return the mean gap to plain EM over epsilons and seeds."""
+    cut = len(rows) * 10 // 11
+    gaps = [
+        dpem.GaussianMixture(k, epsilon=e, delta=DELTA, data_norm=1.0, random_state=s)
+        .fit(rows[:cut])
+        .score(rows[cut:])
+        - best
+        for e in EPSILONS
+        for s in range(seeds)
+    ]
+    return float(np.maximum(gaps, WORST).mean())
+
+
+def with_constants(candidate):
+    """Set the candidate's constants; return what they were."""
+    before = []
+    for name, value in candidate.items():
+        for module in MODULES:
+            if hasattr(module, name):
+                before.append((module, name, getattr(module, name)))
+                setattr(module, name, value)
+    return before
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=4)
+    parser.add_argument("--fresh", action="store_true")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    path = RESULTS / "generalisation.jsonl"
+    if arguments.fresh:
+        path.unlink(missing_ok=True)
+    done = {}
+    if path.exists():
+        for line in path.read_text().splitlines():
+            row = json.loads(line)
+            done[row["group"], row["set"], row["candidate"]] = row["gap"]
+    for group, name, rows, k in groups():
+        left = [c for c in CANDIDATES if (group, name, name_of(c)) not in done]
+        if not left:
+            continue
+        cut = len(rows) * 10 // 11
+        best = plain_score(rows[:cut], rows[cut:], k)
+        for candidate in left:
+            before = with_constants(candidate)
+            value = gap(rows, k, best, arguments.seeds)
+            for module, constant, old in before:
+                setattr(module, constant, old)
+            done[group, name, name_of(candidate)] = value
+            row = {"group": group, "set": name, "candidate": name_of(candidate), "gap": value}
+            with path.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        print(f"{group}: {name}", file=sys.stderr)
+    write(done, arguments.seeds)
+
+
+def write(done, seeds):
+    """Write what each group picks, and what the pick does on the other."""
+    names = [name_of(candidate) for candidate in CANDIDATES]
+    sets = {group: sorted({s for g, s, _ in done if g == group}) for group in GROUPS}
+    means = {
+        group: {name: float(np.mean([done[group, s, name] for s in sets[group]])) for name in names}
+        for group in GROUPS
+    }
+    rows = [[name, *(f"{means[group][name]:.3f}" for group in GROUPS)] for name in names]
+    picks = {group: max(names, key=means[group].__getitem__) for group in GROUPS}
+    verdicts = []
+    for home in GROUPS:
+        abroad = GROUPS[1 - GROUPS.index(home)]
+        pick = picks[home]
+        gains = [means[group][pick] - means[group]["the default"] for group in (home, abroad)]
+        hindsight = means[abroad][picks[abroad]] - means[abroad]["the default"]
+        verdicts.append([home, pick, f"{gains[0]:+.3f}", f"{gains[1]:+.3f}", f"{hindsight:+.3f}"])
+    text = "\n\n".join(
+        [
+            (
+                f"Mean gap to plain EM (best of six), nats per held-out row, at epsilon {EPSILONS[0]:g} and "
+                f"{EPSILONS[1]:g}, {seeds} seeds; none counts for worse than {WORST:g}. Made sets: "
+                f"{', '.join(sets['made'])}. Real sets: {', '.join(sets['real'])}. {setting()}"
+            ),
+            markdown(["constants", *(f"{group} sets" for group in GROUPS)], rows),
+            (
+                "What each group would choose, what that gains over the default at home and on the other, "
+                "and what the other group's own choice gains there:"
+            ),
+            markdown(["chosen on", "choice", "gain at home", "gain abroad", "abroad's own"], verdicts),
+        ]
+    )
+    print(text)
+    (RESULTS / "generalisation.md").write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()
