@@ -95,8 +95,14 @@ build/dpmm/.ready: $(READY)
 bench-fa: $(READY)  ## factor analysis beside the paper's text and non-private fits (half an hour)
 	$(BIN)/python benchmarks/factor.py $(BENCH_ARGS)
 
-bench-fa-peers: $(READY) build/diffprivlib/.ready  ## subspaces of factor analysis beside diffprivlib and OpenDP
+bench-fa-peers: $(READY) build/diffprivlib/.ready build/opendp/.ready  ## subspaces of factor analysis beside diffprivlib and OpenDP
 	$(BIN)/python benchmarks/factor_peers.py $(BENCH_ARGS)
+
+# What OpenDP's PCA needs is no part of the development environment.
+build/opendp/.ready: $(READY)
+	$(PYTHON) -m venv build/opendp
+	build/opendp/bin/python -m pip install --quiet 'opendp[numpy,scikit-learn]==0.16.0'
+	touch $@
 
 bench-fa-speed: $(READY)  ## factor analysis: seconds and memory beside scikit-learn
 	$(BIN)/python benchmarks/factor_speed.py

@@ -77,9 +77,11 @@ def reproduce(
             if len(earlier):
                 found[name] = earlier
             continue
-        _run(name, tasks, data, results, jobs, progress)
+        is_new = _run(name, tasks, data, results, jobs, progress)
         found[name] = results.table(tasks)
-        _save(experiment.draw(found[name], data), folder / data.file_name(name))
+        stem = folder / data.file_name(name)
+        if is_new or not all(stem.with_suffix(kind).exists() for kind in (".png", ".svg")):
+            _save(experiment.draw(found[name], data), stem)
     return Reproduction(write_page(output, data, found), found)
 
 
@@ -90,7 +92,8 @@ def _run(
     results: Results,
     jobs: int,
     progress: Callable[[str, int, int], None] | None,
-) -> None:
+) -> bool:
+    """Run the tasks that are left, and return whether there were any."""
     left = [task for task in tasks if not results.has(task)]
     done = len(tasks) - len(left)
     measured = Parallel(n_jobs=jobs, return_as="generator_unordered")(
@@ -101,6 +104,7 @@ def _run(
         done += 1
         if progress is not None:
             progress(name, done, len(tasks))
+    return bool(left)
 
 
 def _measure(name: str, task: Task, data: Datasets) -> tuple[Task, dict[str, float]]:

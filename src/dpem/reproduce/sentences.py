@@ -71,8 +71,15 @@ def _both(results: pd.DataFrame, pairs: list[tuple[str, str]]) -> tuple[str, str
 
 
 def _ggg_above_llg(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
-    pairs = [(as_private("GGG", c), as_private("LLG", c)) for c in COMPOSITIONS]
-    return Verdict("GGG is above LLG (Life Science).", *_both(found["lifesci"], pairs))
+    results = found["lifesci"]
+    pairs = {c: [(as_private("GGG", c), as_private("LLG", c))] for c in COMPOSITIONS}
+    tight, holds_tight = _both(results, pairs["zcdp"] + pairs["moments"])
+    loose, holds_loose = _both(results, pairs["linear"] + pairs["advanced"])
+    return Verdict(
+        "GGG is above LLG (Life Science).",
+        f"zCDP and moments: {tight}: {holds_tight}. Linear and advanced: {loose}: {holds_loose}",
+        holds_tight if holds_tight == holds_loose else "holds in part",
+    )
 
 
 def _tight_above_loose(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001

@@ -36,11 +36,10 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def interval(values: pd.Series, digits: int = 2) -> str:
-    """Return a mean and its standard error."""
-    if len(values) == 0:
-        return ""
-    error = values.std() / np.sqrt(len(values)) if len(values) > 1 else 0.0
-    return f"{values.mean():.{digits}f} ({error:.{digits}f})"
+    """Return a mean and its standard error, where there is more than one value."""
+    if len(values) < 2:
+        return "".join(f"{value:.{digits}f}" for value in values)
+    return f"{values.mean():.{digits}f} ({values.std() / np.sqrt(len(values)):.{digits}f})"
 
 
 def paired(results: pd.DataFrame, better: str, worse: str, column: str) -> pd.DataFrame:
