@@ -129,7 +129,7 @@ experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on mad
 	$(BIN)/python experiments/kmeans_constants.py
 
 experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, on made data
-	$(BIN)/python experiments/mixture_constants.py
+	$(BIN)/python experiments/mixture_constants.py $(ARGS)
 
 experiment-mixed: $(READY)  ## how the constants of synthetic tables were chosen, on made tables
 	$(BIN)/python experiments/mixed_constants.py

@@ -28,8 +28,8 @@ PEERS = ("paper zCDP", "DPLloyd linear", "DPLloyd zCDP", "diffprivlib")
 INTRODUCTION = """Normalised intra-cluster variance (mean over seeds), rows in the unit ball,
 delta = {delta:g}. {setting}
 
-n mu / K is the difficulty: rows times the Gaussian-DP parameter over clusters. diffprivlib spends more than
-the stated epsilon (it swaps its two shares) and adds floating-point noise."""
+n mu / K is the difficulty: rows times the Gaussian-DP parameter over clusters. diffprivlib 0.6.6 spends more
+than the stated epsilon (it swaps its two shares) and adds floating-point noise."""
 DIFFPRIVLIB = Path(__file__).parents[1] / "build" / "diffprivlib"
 
 

@@ -86,6 +86,9 @@ def test_another_file_is_told_by_its_name(tmp_path):
     with pytest.raises(DataError, match=r"olivetti_faces.*got another file"):
         Datasets(str(tmp_path)).load("olivetti_faces")
     datasets._load.cache_clear()
+    pd.DataFrame({"pixels": [1, 2]}).to_parquet(tmp_path / "olivetti_faces.parquet")
+    with pytest.raises(DataError, match="got another file"):
+        Datasets(str(tmp_path)).load("olivetti_faces")
     (tmp_path / "olivetti_faces.parquet").write_text("no table")
     with pytest.raises(DataError, match="got another file"):
         Datasets(str(tmp_path)).load("olivetti_faces")
@@ -133,45 +136,56 @@ def test_loaders_bring_every_form_into_one_table(tmp_path, server, accepted):
     expected = served_files(folder)
     for name, values in expected.items():
         accepted(name, values)
-    files = {
-        "lifesci": [["missing.csv", "lifesci.csv"]],  # the second address is tried
-        "gowalla_locations": [["first.txt"], ["second.txt"]],
+    mirrors = {
+        "lifesci": [["missing.csv"], ["first.txt"], ["lifesci.csv"]],  # the third is the one
+        "gowalla_locations": [["first.txt", "second.txt"]],
         "olivetti_faces": [["faces.mat"]],
         "diabetes130_binary": [["patients.zip"]],
     }
     places = {
         name: replace(
             downloads.PLACES[name],
-            files=tuple(tuple(f"{address}/{file}" for file in alternatives) for alternatives in some),
+            mirrors=tuple(tuple(f"{address}/{file}" for file in files) for files in some),
         )
-        for name, some in files.items()
+        for name, some in mirrors.items()
     }
     target = tmp_path / "data"
-    assert list(downloads.fetch(target, places=places)) == list(places)
-    assert list(downloads.fetch(target, places=places)) == []  # all are there
+    assert list(downloads.fetch(target, places, places=places)) == list(places)
+    assert list(downloads.fetch(target, places, places=places)) == []  # all are there
     for name, values in expected.items():
         read = datasets.values_of(name, target / f"{name}.parquet")
         np.testing.assert_array_equal(read, values)
         assert Datasets(str(target)).has(name)
+    assert list(downloads.fetch(target, ["gowalla_checkins"], places=places)) == []  # has no place
 
 
 def test_wrong_values_are_not_kept(tmp_path, server):
     folder, address = server
     served_files(folder)
-    place = replace(downloads.PLACES["lifesci"], files=((f"{address}/lifesci.csv",),))
+    place = replace(downloads.PLACES["lifesci"], mirrors=((f"{address}/lifesci.csv",),))
     with pytest.raises(DataError, match=r"lifesci.*checksum differs.*Nothing was kept"):
-        list(downloads.fetch(tmp_path / "data", places={"lifesci": place}))
+        list(downloads.fetch(tmp_path / "data", ["lifesci"], places={"lifesci": place}))
     assert list((tmp_path / "data").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", downloads.PLACES)
+def test_a_page_instead_of_the_file_is_told(tmp_path, server, name):
+    """What a captive portal, a moved file or a cut connection leaves."""
+    folder, address = server
+    (folder / "page.html").write_text("<html><body>Please log in.</body></html>")
+    place = replace(downloads.PLACES[name], mirrors=((f"{address}/page.html",) * 2,))
+    with pytest.raises(DataError, match=rf"{name} at a public place, but: http://127.*another file|checksum"):
+        list(downloads.fetch(tmp_path / "data", [name], places={name: place}))
 
 
 def test_no_server_and_no_plain_address(tmp_path):
     nobody = downloads.Place((("http://127.0.0.1:9/x",),), downloads.PLACES["lifesci"].parse)
-    with pytest.raises(DataError, match=r"lifesci to be found, but: http://127"):
-        list(downloads.fetch(tmp_path, places={"lifesci": nobody}))
+    with pytest.raises(DataError, match=r"lifesci at a public place, but: http://127"):
+        list(downloads.fetch(tmp_path, ["lifesci"], places={"lifesci": nobody}))
     plain = downloads.Place((("http://example.org/x",),), downloads.PLACES["lifesci"].parse)
     with pytest.raises(DataError, match="https"):
-        list(downloads.fetch(tmp_path, places={"lifesci": plain}))
-    assert all(a.startswith("https://") for p in downloads.PLACES.values() for one in p.files for a in one)
+        list(downloads.fetch(tmp_path, ["lifesci"], places={"lifesci": plain}))
+    assert all(a.startswith("https://") for p in downloads.PLACES.values() for one in p.mirrors for a in one)
 
 
 def test_values_from_another_form_have_the_same_checksum():

@@ -1,12 +1,15 @@
 """The command end to end in its smallest form, how it goes on, and what its verdicts are worth."""
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from dpem.errors import OutputError
-from dpem.reproduce import EXPERIMENTS, Datasets, motivation, reproduce, sentences
+from dpem.reproduce import EXPERIMENTS, Datasets, lifesci, motivation, reproduce, sentences
 from dpem.reproduce.experiment import Task, folds
+from dpem.reproduce.mixtures import OURS
 from dpem.reproduce.results import Results
 from dpem.reproduce.text import paired
 from support.commands import called
@@ -34,7 +37,8 @@ def test_everything_is_written_and_labelled(whole):
         drawn = (output / "reproduction" / f"{name}-tiny.svg").read_text()
         assert "STAND-IN" in drawn or name == "motivation", "a figure of made rows that does not say so"
         assert f"reproduction/{name}-tiny.png" in text
-    assert text.count("| holds") + text.count("| does not hold |") == len(sentences._CHECKS)
+    assert text.count("*On a stand-in") == len(sentences._CHECKS) - 2  # the motivating people are made anyhow
+    assert text.count("of a stand-in: made rows") == 4
 
 
 def test_it_goes_on_where_it_stopped(whole, tmp_path):
@@ -44,6 +48,7 @@ def test_it_goes_on_where_it_stopped(whole, tmp_path):
     lines = (output / "reproduction" / f"{name}-tiny.csv").read_text().splitlines(keepends=True)
     (tmp_path / "reproduction").mkdir()
     (tmp_path / "reproduction" / f"{name}-tiny.csv").write_text("".join(lines[:4]) + lines[4][:9])
+    (tmp_path / "reproduction" / f"{name}-tiny.png").write_text("a figure of other results")
     told = []
     again = reproduce(
         [name],
@@ -55,6 +60,9 @@ def test_it_goes_on_where_it_stopped(whole, tmp_path):
     n = len(lines) - 1
     assert [done for _, done, _ in told] == list(range(4, n + 1))
     pd.testing.assert_frame_equal(again.results[name], done.results[name])
+    for kind in ("png", "svg"):
+        picture = f"reproduction/{name}-tiny.{kind}"
+        assert (tmp_path / picture).read_bytes() == (output / picture).read_bytes()
     assert list(again.results) == [name]
 
 
@@ -62,9 +70,14 @@ def test_a_page_holds_what_was_run_before(whole):
     output, _ = whole
     before = (output / "reproduction" / "stroke-tiny.csv").read_bytes()
     told = []
+    (output / "reproduction" / "lifesci-tiny.csv").rename(output / "kept")
+    (output / "reproduction" / "lifesci-tiny.csv").write_text(
+        "something,else\n1,2\n"
+    )  # not asked for: let be
     again = reproduce(["gowalla"], Datasets(None, "tiny"), output, progress=lambda *one: told.append(one))
+    (output / "kept").rename(output / "reproduction" / "lifesci-tiny.csv")
     assert told == []  # nothing is left to do
-    assert set(again.results) == set(EXPERIMENTS)
+    assert set(again.results) == set(EXPERIMENTS) - {"lifesci"}
     assert (output / "reproduction" / "stroke-tiny.csv").read_bytes() == before
 
 
@@ -97,6 +110,7 @@ def test_command(tmp_path, capsys, monkeypatch):
     ended = called(capsys, "reproduce", "gowalla", "--tiny", "-o", tmp_path, "--json", "--jobs", "1")
     assert ended.code == 0
     assert ended.json["page"] == str(tmp_path / "reproduction-tiny.md")
+    assert all(Path(path).is_file() for path in ended.json["results"] + ended.json["figures"])
     assert any("stand-ins" in one for one in ended.json["warnings"])
     assert called(capsys, "reproduce", "nothing").code == 2
     ended = called(capsys, "reproduce", "gowalla", "--data", tmp_path / "no", "-o", tmp_path)
@@ -124,21 +138,55 @@ def curves(difference, noise=1.0, seed=0):
     return pd.DataFrame(rows, columns=names)
 
 
-@pytest.mark.parametrize(("difference", "verdict"), [(20.0, "holds"), (-20.0, "does not hold"), (0.0, "not")])
-def test_verdicts_see_paired_differences(difference, verdict):
-    """Folds that differ by 50 do not hide a difference of 20; where there is none, nothing holds."""
-    assert sentences._compare(curves(difference), [("a", "b")], "value")[1] == verdict or (
-        verdict == "not" and sentences._compare(curves(0.0), [("a", "b")], "value")[1] != "holds"
-    )
-    flipped = sentences._compare(curves(difference), [("a", "b")], "value", sign=-1.0)[1]
-    assert flipped == {"holds": "does not hold", "does not hold": "holds"}.get(verdict, flipped)
+@pytest.mark.parametrize(
+    ("difference", "verdict", "flipped"),
+    [
+        (20.0, "holds", "does not hold"),
+        (-20.0, "does not hold", "holds"),
+        (0.0, "cannot tell", "cannot tell"),
+    ],
+)
+def test_verdicts_see_paired_differences(difference, verdict, flipped):
+    """Folds that differ by 50 do not hide a difference of 20; where there is none, nobody can tell."""
+    results = curves(difference)
+    assert sentences._compare(results, [("a", "b")], "value")[1] == verdict
+    assert sentences._compare(results, [("a", "b")], "value", sign=-1.0)[1] == flipped
 
 
 def test_one_fold_proves_nothing():
     one = curves(20.0)
     one = one[one.fold == 0]
     assert np.isinf(paired(one, "a", "b", "value")["sem"]).all()
-    assert sentences._compare(one, [("a", "b")], "value")[1] != "holds"
+    assert sentences._compare(one, [("a", "b")], "value")[1] == "cannot tell"
+    assert sentences._compare(one, [("a", "c")], "value") == ("not run", "cannot tell")
+
+
+@pytest.mark.parametrize(
+    ("slope", "verdict"), [(5.0, "holds"), (-5.0, "does not hold"), (0.0, "cannot tell")]
+)
+def test_fewer_data(slope, verdict):
+    rng = np.random.default_rng(0)
+    rows = [
+        (lifesci.BEST, lifesci.PARTS_EPSILON, fold, 0, part, slope * np.log2(part) + rng.normal(0, 0.1))
+        for fold in range(10)
+        for part in (0.25, 0.5, 1.0)
+    ]
+    table = pd.DataFrame(rows, columns=["method", "epsilon", "fold", "seed", "part", "log_likelihood"])
+    assert sentences._fewer_data({"lifesci": table}, Datasets(None, "tiny")).holds == verdict
+
+
+@pytest.mark.parametrize(
+    ("ours", "words"),
+    [
+        ({0.1: 5.0, 1.0: 9.0}, "passes between 0.1 and 1: 4 to 40 times less"),
+        ({0.1: 9.0, 1.0: 9.5}, "passes at 0.1, the smallest epsilon that was run: at least 40 times less"),
+        ({0.1: 1.0, 1.0: 2.0}, "does not reach"),
+    ],
+)
+def test_the_saving_says_what_was_seen(ours, words):
+    rows = [(OURS, e, 1.0, value) for e, value in ours.items()] + [("GGG zcdp", 4.0, 1.0, 8.0)]
+    table = pd.DataFrame(rows, columns=["method", "epsilon", "part", "log_likelihood"])
+    assert words in lifesci.SETTING.saving(table)
 
 
 def test_the_attacker_finds_what_is_there_and_nothing_else():
@@ -153,14 +201,17 @@ def test_the_attacker_finds_what_is_there_and_nothing_else():
         return table.assign(fold=worlds, seed=np.tile(np.arange(400), 2))
 
     assert motivation.attack(results(6.0))[0] > 0.98
-    right, half = motivation.attack(results(0.0))
+    right, low, high = motivation.attack(results(0.0))
     assert abs(right - 0.5) < 0.13  # 5 deviations
-    assert 0.03 < half < 0.07
+    assert low < right < high
+    assert 0.06 < high - low < 0.14
+    assert motivation.attack(results(60.0))[1:] == pytest.approx((0.990, 1.0), abs=1e-3)  # Wilson, 400 of 400
 
 
 def test_one_person_is_alone_in_a_world():
     with_, without = (motivation.people(1, world, 0) for world in (motivation.WITH, motivation.WITHOUT))
     assert len(with_) == len(without) == 104
+    assert (with_ != without).any(axis=1).sum() == 1  # neighbours: everybody else is the same
     cells = [{tuple(row) for row in np.rint(X).astype(int)} for X in (with_, without)]
     assert cells[0] - cells[1] == {motivation.PERSON}
     assert (np.rint(with_) == motivation.PERSON).all(axis=1).sum() == 1

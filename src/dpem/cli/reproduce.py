@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpem.cli.console import Console, command
+from dpem.cli.console import Console, ExitCode, command
 from dpem.errors import DataError
 
 if TYPE_CHECKING:
@@ -57,29 +57,33 @@ def reproduce(
     folder = data or (Path(os.environ["DPEM_DATA"]) if os.environ.get("DPEM_DATA") else None)
     if folder is not None and not folder.is_dir() and not download:
         raise DataError(f"Expected a folder of data sets for --data, got {str(folder)!r}, which is none.")
+    chosen = list(EXPERIMENTS) if _Name.all in experiments else list(dict.fromkeys(map(str, experiments)))
+    size: Size = "tiny" if tiny else "quick" if quick else "full"
     if download:
         folder = folder or Path("dpem-data")
-        for name in fetch(folder, progress=console.note):
+        asked = Datasets(str(folder), size)
+        used = {task.data for name in chosen for task in EXPERIMENTS[name].tasks(asked)}
+        for name in fetch(folder, sorted(used), progress=console.note):
             console.say(f"Fetched {name}.")
-    started = time.monotonic()
-    names = (
-        list(EXPERIMENTS)
-        if _Name.all in experiments
-        else list(dict.fromkeys(one.value for one in experiments))
-    )
-    size: Size = "tiny" if tiny else "quick" if quick else "full"
     source = Datasets(None if folder is None else str(folder), size)
     if folder is None:
         console.warn("No folder of data sets (--data, DPEM_DATA, --download): figures are of stand-ins.")
-    with console.tasks() as progress:
-        done = run(names, source, output, jobs=jobs, fresh=fresh, progress=progress)
+    started = time.monotonic()
+    try:
+        with console.tasks() as progress:
+            done = run(chosen, source, output, jobs=jobs, fresh=fresh, progress=progress)
+    except KeyboardInterrupt:
+        kept = "Interrupted. Results so far are kept: run the same command again to go on."
+        console.fail("Interrupted", kept, ExitCode.INTERRUPTED)
+        raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     seconds = time.monotonic() - started
     console.line(f"Wrote {done.page} in {seconds:.0f} seconds.")
+    stems = [output / "reproduction" / source.file_name(name) for name in chosen]
     console.result(
         {
             "page": str(done.page),
-            "results": [str(output / "reproduction" / f"{name}.csv") for name in names],
-            "figures": [str(output / "reproduction" / f"{name}.png") for name in names],
+            "results": [f"{stem}.csv" for stem in stems],
+            "figures": [f"{stem}.png" for stem in stems],
             "seconds": round(seconds, 1),
         }
     )

@@ -133,7 +133,7 @@ def values_of(name: str, path: Path) -> NDArray[Any]:
 
     try:
         values = SOURCES[name].read(pq.read_table(path))
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
             f"Expected the data set {name} in {str(path)!r}, got another file. Remove it, or name another "
             f"folder."

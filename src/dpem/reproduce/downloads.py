@@ -6,6 +6,7 @@ and its checksum (`datasets.SOURCES`) is of the values, so that a mirror will do
 
 from __future__ import annotations
 
+import http.client
 import io
 import re
 import urllib.error
@@ -22,7 +23,7 @@ from dpem.errors import DataError, OutputError
 from dpem.reproduce.datasets import SIDE, SOURCES, checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 __all__ = ["PLACES", "Place", "fetch"]
@@ -34,15 +35,15 @@ _LARGEST = 2**29  # bytes: none of them is near
 
 @dataclass(frozen=True)
 class Place:
-    """Where a data set is: its files, alternatives for each, and how they become a table."""
+    """Where a data set is: its mirrors, each the addresses of all its files, and how they become a table."""
 
-    files: tuple[tuple[str, ...], ...]  # for every file the addresses to try
+    mirrors: tuple[tuple[str, ...], ...]
     parse: Callable[[Sequence[bytes]], pd.DataFrame]
 
 
 def fetch(
     folder: Path,
-    names: Sequence[str] | None = None,
+    names: Iterable[str],
     *,
     places: dict[str, Place] | None = None,
     progress: Callable[[str], None] | None = None,
@@ -55,21 +56,34 @@ def fetch(
         raise OutputError(
             f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
         ) from error
-    for name in places if names is None else names:
+    for name in names:
         path = folder / f"{name}.parquet"
-        if path.exists():
+        if path.exists() or name not in places:
             continue
         if progress is not None:
             progress(f"Fetching {name} ...")
-        table = places[name].parse([_content(name, addresses) for addresses in places[name].files])
-        if checksum(SOURCES[name].read(_arrow(table))) != SOURCES[name].sha256:
-            raise DataError(
-                f"Expected the data set {name} at {places[name].files[0][0]}, got other values (their "
-                f"checksum differs). Nothing was kept."
-            )
+        table = _first_good(name, places[name])
         with replacing(path) as target:
             table.to_parquet(target, index=False)
         yield name
+
+
+def _first_good(name: str, place: Place) -> pd.DataFrame:
+    """Return the table of the first mirror whose values are right."""
+    problems = []
+    for addresses in place.mirrors:
+        try:
+            table = place.parse([_content(address) for address in addresses])
+            if checksum(SOURCES[name].read(_arrow(table))) == SOURCES[name].sha256:
+                return table
+            problems.append(f"{addresses[0]}: other values (their checksum differs)")
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            problems.append(f"{addresses[0]}: {getattr(error, 'reason', None) or type(error).__name__}")
+        except Exception:  # noqa: BLE001  (an answer that is no such file may break any parser anyhow)
+            problems.append(f"{addresses[0]}: another file")
+    raise DataError(
+        f"Expected the data set {name} at a public place, but: {'; '.join(problems)}. Nothing was kept."
+    )
 
 
 def _arrow(table: pd.DataFrame) -> Any:
@@ -78,17 +92,11 @@ def _arrow(table: pd.DataFrame) -> Any:
     return pa.Table.from_pandas(table, preserve_index=False)
 
 
-def _content(name: str, addresses: Sequence[str]) -> bytes:
-    problems = []
-    for address in addresses:
-        if not address.startswith(("https://", "http://127.0.0.1:")):
-            raise DataError(f"Expected an https address of the data set {name}, got {address!r}.")
-        try:
-            with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  (checked above)
-                return bytes(answer.read(_LARGEST))
-        except (urllib.error.URLError, TimeoutError, ConnectionError) as error:
-            problems.append(f"{address}: {getattr(error, 'reason', error)}")
-    raise DataError(f"Expected the data set {name} to be found, but: {'; '.join(problems)}.")
+def _content(address: str) -> bytes:
+    if not address.startswith(("https://", "http://127.0.0.1:")):
+        raise urllib.error.URLError("not an https address")
+    with urllib.request.urlopen(address, timeout=_TIMEOUT) as answer:  # noqa: S310  (checked above)
+        return bytes(answer.read(_LARGEST))
 
 
 # -- parsing -----------------------------------------------------------------------------------------------
@@ -149,14 +157,12 @@ def patients_by_condition(encounters: pd.DataFrame, patient: str) -> pd.DataFram
     return pd.DataFrame({name: column for name, column in columns.items() if column.sum() >= 10})
 
 
+_SAMPLES = f"{_GITHUB}/thekingofkings/gowalla-exp/536a9091962560bac6060eac7ee286248baedb11/data"
+# gowalla_checkins was put together from two selections of users: it has no place of its own.
 PLACES = {
     "lifesci": Place(((f"{_GITHUB}/mijungi/dpem_code/HEAD/data/lifesci.csv",),), _lifesci),
     "gowalla_locations": Place(
-        tuple(
-            (f"{_GITHUB}/thekingofkings/gowalla-exp/536a9091962560bac6060eac7ee286248baedb11/data/{file}",)
-            for file in ("GPSEntropy-rand2000u.txt", "GPSEntropy-rand1000u.txt")
-        ),
-        _locations,
+        ((f"{_SAMPLES}/GPSEntropy-rand2000u.txt", f"{_SAMPLES}/GPSEntropy-rand1000u.txt"),), _locations
     ),
     "olivetti_faces": Place(
         ((f"{_GITHUB}/sjgershm/DBM/a30d9abb523aab874a299b8b1aa21e7df2023f60/olivettifaces.mat",),), _faces
@@ -165,8 +171,8 @@ PLACES = {
         (
             (
                 "https://archive.ics.uci.edu/static/public/296/diabetes+130-us+hospitals+for+years+1999-2008.zip",
-                f"{_GITHUB}/swatia600/MyDiabetesCare/HEAD/data/dataset_diabetes.zip",
             ),
+            (f"{_GITHUB}/swatia600/MyDiabetesCare/HEAD/data/dataset_diabetes.zip",),
         ),
         _patients,
     ),

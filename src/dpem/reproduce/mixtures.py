@@ -155,13 +155,24 @@ class MixtureSetting:
             if paper_at.empty:
                 continue
             best = paper_at.groupby("method").log_likelihood.mean()
-            below = ours.index[ours < best.max()]
-            enough = ours.index[ours.index > below.max()].min() if len(below) else ours.index.min()
-            where = "the next epsilon above" if len(below) else "the smallest epsilon that was run"
-            lines.append(
+            reached = (
                 f"What the paper's best ({best.idxmax()}) reaches at epsilon {at:g}, {best.max():.2f}, the "
-                f"default passes at {enough:g} ({where}): {at / enough:.0f} times less."
             )
+            below = ours.index[ours < best.max()]
+            above = ours.index[ours.index > below.max()] if len(below) else ours.index
+            if len(above) == 0:
+                lines.append(f"{reached}default does not reach.")
+            elif len(below) == 0:
+                least = above.min()
+                lines.append(
+                    f"{reached}default passes at {least:g}, the smallest epsilon that was run: at least "
+                    f"{at / least:.0f} times less."
+                )
+            else:
+                lines.append(
+                    f"{reached}default passes between {below.max():g} and {above.min():g}: "
+                    f"{at / above.min():.3g} to {at / below.max():.3g} times less."
+                )
         return " ".join(lines)
 
 

@@ -43,16 +43,18 @@ BOUNDS = ([-0.5, -0.5], [3.5, 2.5])
 PLAIN, OURS, PAPER = "plain EM", "dpem", "paper's GGG zCDP"
 FEW, MANY, TIMES = "104 people", "5,200 people", 50
 WITH, WITHOUT = 1, 0  # the two worlds, as folds
+_Z = 1.96
 FEATURES = ("at_person", "at_ordinary", "mean_state", "mean_status", "var_state", "var_status", "covariance")
 
 
 def people(times: int, world: int, seed: int) -> NDArray[np.float64]:
     """Return rows (state, status); with `times` as many people, the person's cell has as many."""
     random = public_random(seed)
-    counts = {cell: times * count for cell, count in CELLS.items()}
-    last = PERSON if world == WITH else ORDINARY
-    counts[last] = counts.get(last, 0) + times
-    cells = np.repeat(np.array(list(counts), dtype=float), list(counts.values()), axis=0)
+    others = np.repeat(
+        np.array(list(CELLS), dtype=float), [times * count for count in CELLS.values()], axis=0
+    )
+    last = np.repeat([PERSON if world == WITH else ORDINARY], times, axis=0)
+    cells = np.concatenate([others, last])  # last, so that nobody else moves between the worlds
     return np.asarray(cells + random.normal(0.0, JITTER, cells.shape))
 
 
@@ -106,8 +108,8 @@ def _measure(task: Task, data: Datasets) -> dict[str, float]:  # noqa: ARG001
     }
 
 
-def attack(results: pd.DataFrame) -> tuple[float, float]:
-    """Return how often the attacker is right on fresh trials, and the half-width of its 95 % interval.
+def attack(results: pd.DataFrame) -> tuple[float, float, float]:
+    """Return how often the attacker is right on fresh trials, and the limits of its 95 % interval.
 
     Every second trial trains the attacker, a logistic regression on all that was read off; the rest test it.
     """
@@ -115,12 +117,18 @@ def attack(results: pd.DataFrame) -> tuple[float, float]:
     features = [part[list(FEATURES)].clip(-1e3, 1e3) for part in (train, test)]
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     model.fit(features[0], train.fold)
-    right = float((model.predict(features[1]) == test.fold).mean())
-    return right, 1.96 * math.sqrt(max(right * (1 - right), 0.25 / len(test)) / len(test))
+    right, n = float((model.predict(features[1]) == test.fold).mean()), len(test)
+    # Wilson's interval: sound also where the attacker is always right.
+    middle = (right + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
+    half = _Z / (1 + _Z**2 / n) * math.sqrt(right * (1 - right) / n + _Z**2 / (4 * n**2))
+    return right, middle - half, middle + half
 
 
 def most_possible() -> float:
-    """Return how often any attacker can be right at this guarantee, both worlds being as likely."""
+    """Return how often any attacker can be right, both worlds being as likely: exact for Gaussian noise.
+
+    (epsilon, delta) alone would allow more, (e^epsilon + delta) / (1 + e^epsilon).
+    """
     return float(ndtr(Budget.from_epsilon(EPSILON, DELTA).mu / 2))
 
 
@@ -152,14 +160,14 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:  # noqa:
     few, many = results[results.data == FEW], results[results.data == MANY]
     rows = []
     for method in (PLAIN, PAPER, OURS):
-        right, half = attack(few[few.method == method])
+        right, low, high = attack(few[few.method == method])
         likelihoods = [
             interval(part[(part.method == method) & (part.fold == WITH)].log_likelihood)
             for part in (few, many)
         ]
         limit = "100 %" if method == PLAIN else f"{most_possible():.1%}"
-        rows.append([method, f"{right:.1%} ± {half:.1%}", limit, *likelihoods])
-    header = ["", "attacker is right", "most that the guarantee allows", f"log-likelihood, {FEW}", MANY]
+        rows.append([method, f"{right:.1%} ({low:.1%} to {high:.1%})", limit, *likelihoods])
+    header = ["", "attacker is right", "most that Gaussian noise allows here", f"log-likelihood, {FEW}", MANY]
     return {
         "setting": f"104 people, {COMPONENTS} components, epsilon {EPSILON:g}, delta {DELTA:g}",
         "trials": str((few.method == OURS).sum()),

@@ -36,7 +36,9 @@ def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> 
     )
     judged = [[one.sentence, one.measured, one.holds] for one in verdicts(found, data)]
     text = environment.get_template("reproduction.md.jinja").render(
-        names="all" if len(found) == len(EXPERIMENTS) else " ".join(found),
+        names=" ".join(["all"] if len(found) == len(EXPERIMENTS) else found)
+        + ("" if data.size == "full" else f" --{data.size}"),
+        is_real={name: bool(table.is_real.all()) for name, table in found.items()},
         versions=(
             f"dpem {dpem.__version__}, Python {platform.python_version()}, numpy {np.__version__}, "
             f"scipy {scipy.__version__}, scikit-learn {sklearn.__version__}."

@@ -46,6 +46,14 @@ class Results:
         if path.exists() and path.stat().st_size > 0 and not fresh:
             self._read()
 
+    @classmethod
+    def found(cls, path: Path, tasks: Sequence[Task], *, is_real: bool) -> pd.DataFrame:
+        """Return the results of all these tasks, or an empty table; whatever else lies there is let be."""
+        try:
+            return cls(path, is_real=is_real).all_of(tasks)
+        except OutputError:
+            return pd.DataFrame()
+
     def _read(self) -> None:
         try:
             with self._path.open(newline="") as file:
@@ -55,7 +63,7 @@ class Results:
                     row = {name: _KINDS.get(name, float)(cell) for name, cell in cells.items()}
                     if all(row[name] == value for name, value in self._mark.items()):
                         self._rows[Task(**{name: row[name] for name in _TASK}).key] = row
-        except (KeyError, TypeError, ValueError) as error:
+        except (OSError, csv.Error, KeyError, TypeError, ValueError) as error:
             raise OutputError(
                 f"Expected results of an earlier run in {str(self._path)!r}, got another file. Remove it, or "
                 f"pass --fresh."
@@ -78,12 +86,6 @@ class Results:
 
     def _write(self) -> None:
         """Write all that counts."""
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"Expected a folder that can be made, got {str(self._path.parent)!r}: {error.strerror}."
-            ) from error
         with replacing(self._path) as target, target.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(next(iter(self._rows.values()))))
             writer.writeheader()

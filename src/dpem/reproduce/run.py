@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 from joblib import Parallel, delayed
 
 from dpem import _validate
+from dpem._files import replacing
+from dpem.errors import OutputError
 from dpem.reproduce.experiments import EXPERIMENTS
 from dpem.reproduce.page import write_page
 from dpem.reproduce.results import Results
+from dpem.reproduce.text import new_figure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -64,24 +67,32 @@ def reproduce(
     _validate.integer(jobs, "jobs")
     chosen = [_validate.one_of(name, "experiment", tuple(EXPERIMENTS)) for name in names]
     folder = output / "reproduction"
+    new_figure(1, 1)  # what is missing is told before hours of work
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
+        ) from error
     found: dict[str, pd.DataFrame] = {}
     for name, experiment in EXPERIMENTS.items():
         tasks = experiment.tasks(data)
-        used = {task.data for task in tasks} & set(data.names)
-        is_real = all(data.has(one) for one in used)
-        results = Results(
-            folder / f"{data.file_name(name)}.csv", is_real=is_real, fresh=fresh and name in chosen
-        )
+        is_real = all(data.has(one) for one in {task.data for task in tasks} & set(data.names))
+        stem = folder / data.file_name(name)
         if name not in chosen:
-            earlier = results.all_of(tasks)
+            earlier = Results.found(stem.with_suffix(".csv"), tasks, is_real=is_real)
             if len(earlier):
                 found[name] = earlier
             continue
-        is_new = _run(name, tasks, data, results, jobs, progress)
+        results = Results(stem.with_suffix(".csv"), is_real=is_real, fresh=fresh)
+        figures = [stem.with_suffix(kind) for kind in (".png", ".svg")]
+        if not all(map(results.has, tasks)):
+            for figure in figures:  # of other results
+                figure.unlink(missing_ok=True)
+        _run(name, tasks, data, results, jobs, progress)
         found[name] = results.table(tasks)
-        stem = folder / data.file_name(name)
-        if is_new or not all(stem.with_suffix(kind).exists() for kind in (".png", ".svg")):
-            _save(experiment.draw(found[name], data), stem)
+        if not all(figure.exists() for figure in figures):
+            _save(experiment.draw(found[name], data), figures)
     return Reproduction(write_page(output, data, found), found)
 
 
@@ -92,8 +103,7 @@ def _run(
     results: Results,
     jobs: int,
     progress: Callable[[str, int, int], None] | None,
-) -> bool:
-    """Run the tasks that are left, and return whether there were any."""
+) -> None:
     left = [task for task in tasks if not results.has(task)]
     done = len(tasks) - len(left)
     measured = Parallel(n_jobs=jobs, return_as="generator_unordered")(
@@ -104,7 +114,6 @@ def _run(
         done += 1
         if progress is not None:
             progress(name, done, len(tasks))
-    return bool(left)
 
 
 def _measure(name: str, task: Task, data: Datasets) -> tuple[Task, dict[str, float]]:
@@ -113,10 +122,12 @@ def _measure(name: str, task: Task, data: Datasets) -> tuple[Task, dict[str, flo
         return task, EXPERIMENTS[name].measure(task, data)
 
 
-def _save(figure: Any, stem: Path) -> None:
+def _save(figure: Any, paths: Sequence[Path]) -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
     # The same bytes for the same results: no date, no random identifiers.
     with mpl.rc_context({"svg.hashsalt": "dpem"}):
-        figure.savefig(stem.with_suffix(".png"), dpi=110, metadata={"Software": None})
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        for path in paths:
+            metadata = {"Software": None} if path.suffix == ".png" else {"Date": None}
+            with replacing(path) as target:
+                figure.savefig(target, format=path.suffix[1:], dpi=110, metadata=metadata)
