@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import numpy as np
-from scipy import fft
 
 import dpem
 
@@ -70,13 +69,3 @@ def made_pictures(side, n, seed, n_modes=12):
     X = 4 * mean / np.linalg.norm(mean) + rng.standard_normal((n, n_modes)) @ modes + texture @ basis.T
     X *= np.exp(0.2 * rng.standard_normal((n, 1)))
     return X - X.mean(axis=1, keepdims=True)
-
-
-def smooth_noise(n, side, seed):
-    """Return pictures of structured noise, no face in them: a control for what the eye makes of them."""
-    rng = np.random.default_rng(seed)
-    frequency = np.hypot(*np.meshgrid(np.arange(side), np.arange(side)))
-    weight = 1 / np.maximum(frequency, 1.0) ** 2
-    weight[0, 0] = 0.0
-    images = fft.idctn(rng.standard_normal((n, side, side)) * weight, axes=(1, 2), norm="ortho")
-    return images.reshape(n, -1)

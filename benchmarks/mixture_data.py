@@ -7,6 +7,8 @@ from pathlib import Path
 import datasets
 import numpy as np
 
+from dpem.reproduce.datasets import leading_components
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -89,8 +91,6 @@ def diabetes(n_components):
 
     table = pq.read_table(path)
     binary = np.column_stack([column.to_numpy().astype(np.float32) for column in table.columns])
-    binary -= binary.mean(axis=0)
-    values, vectors = np.linalg.eigh((binary.T @ binary).astype(np.float64))
-    X = binary.astype(np.float64) @ vectors[:, np.argsort(values)[::-1][:n_components]]
+    X = leading_components(binary, n_components)
     radius = float(np.linalg.norm(X, axis=1).max())
     return Rows(X / radius, radius, is_real=True)

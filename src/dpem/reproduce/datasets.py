@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["Dataset", "Datasets", "Size", "checksum", "unit_ball"]
+__all__ = ["Dataset", "Datasets", "Size", "checksum", "leading_components", "unit_ball"]
 
 Size = Literal["full", "quick", "tiny"]
 SIDE = 64  # of a picture
@@ -172,12 +172,12 @@ def _pictures(table: Any) -> NDArray[Any]:
 # -- preparing ---------------------------------------------------------------------------------------------
 
 
-def _leading_components(bits: NDArray[Any]) -> NDArray[np.float64]:
-    """Reduce to 100 principal components (a reduction taken as public, as in the paper)."""
+def leading_components(bits: NDArray[Any], n_components: int = 100) -> NDArray[np.float64]:
+    """Reduce to leading principal components (a reduction taken as public, as in the paper)."""
     centred = bits.astype(np.float64)
     centred -= centred.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
-    return np.asarray(centred @ vectors[:, np.argsort(values)[::-1][:100]])
+    return np.asarray(centred @ vectors[:, np.argsort(values)[::-1][:n_components]])
 
 
 def _without_own_mean(pixels: NDArray[Any]) -> NDArray[np.float64]:
@@ -233,7 +233,7 @@ SOURCES = {
         "4b76a6b4e66c88e1cb66fd014da32095afda07d981c5172dac4a1ad8e054801a",
         _bits,
         _made_mixture(71_518, 100, 15, 0.7),
-        _leading_components,
+        leading_components,
     ),
     "gowalla_locations": _Source(
         "Gowalla locations",
