@@ -55,8 +55,8 @@ TARGETS = {
 INTRODUCTION = """Mean log-likelihood per test row, nats, rows in the unit ball, replace-one,
 delta = {delta:g}; in brackets the standard error over folds and noise seeds. {setting}
 Slow plain fits are over the first folds only; the best of 20 is left out for the three largest tables.
-d3p (private variational inference; diagonal covariances) is run once for each of two epsilons, with the rate,
-clipping and number of steps that were best for it on a made set."""
+d3p (private variational inference; diagonal covariances) is run once for each of two epsilons, with the rate
+and clipping that were best of three each on a made set."""
 
 
 def plain(X, k, n_init):
