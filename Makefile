@@ -40,7 +40,7 @@ lint: $(READY)   ## format, lint, types, layers, spelling
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	git ls-files -z ":!*.lock" | xargs -0 $(BIN)/codespell
+	git ls-files -z ":!*.lock" ":!*.svg" | xargs -0 $(BIN)/codespell
 
 format: $(READY) ## put files into house format
 	$(BIN)/ruff format .
