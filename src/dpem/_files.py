@@ -13,7 +13,7 @@ from dpem.errors import OutputError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["check_writable", "replacing"]
+__all__ = ["check_writable", "make_folder", "replacing"]
 
 
 @contextmanager
@@ -34,6 +34,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise _cannot_write(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise OutputError(
+            f"Expected a folder that can be made, got {str(path)!r}: {error.strerror}."
+        ) from error
 
 
 def check_writable(

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from dpem._files import replacing
-from dpem.errors import DataError, OutputError
+from dpem._files import make_folder, replacing
+from dpem.errors import DataError
 from dpem.reproduce.datasets import SIDE, SOURCES, checksum
 
 if TYPE_CHECKING:
@@ -50,12 +50,7 @@ def fetch(
 ) -> Iterator[str]:
     """Fetch the data sets that a folder lacks, yielding the name of each that was; none is kept unchecked."""
     places = PLACES if places is None else places
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
-        ) from error
+    make_folder(folder)
     for name in names:
         path = folder / f"{name}.parquet"
         if path.exists() or name not in places:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from joblib import Parallel, delayed
 
 from dpem import _validate
-from dpem._files import replacing
-from dpem.errors import OutputError
+from dpem._files import make_folder, replacing
 from dpem.reproduce.experiments import EXPERIMENTS
 from dpem.reproduce.page import write_page
 from dpem.reproduce.results import Results
@@ -68,12 +67,7 @@ def reproduce(
     chosen = [_validate.one_of(name, "experiment", tuple(EXPERIMENTS)) for name in names]
     folder = output / "reproduction"
     new_figure(1, 1)  # what is missing is told before hours of work
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise OutputError(
-            f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
-        ) from error
+    make_folder(folder)
     found: dict[str, pd.DataFrame] = {}
     for name, experiment in EXPERIMENTS.items():
         tasks = experiment.tasks(data)
