@@ -12,6 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from dpem.reproduce.text import markdown
+
+__all__ = ["RESULTS", "Runs", "markdown", "setting"]
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -73,9 +77,3 @@ def setting():
         f"Python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, "
         f"scikit-learn {sklearn.__version__}."
     )
-
-
-def markdown(header, rows):
-    """Return a Markdown table."""
-    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
-    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows])

@@ -257,6 +257,26 @@ def test_neighbours_move_every_stage_within_its_sensitivity(background, covarian
     assert 0.5 < largest <= 1 + 1e-12
 
 
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_neighbours_move_no_stage_of_one_component_further_than_it_says(adjacency):
+    """One component has three rounds of the pool, then EM beside a background that may be wide."""
+    X = blobs(n=900)
+    largest = 0.0
+    for row in ([1.0, 0.0], [0.0, 0.0], [9e9, -9e9], [np.nan, 0.0]):
+        neighbour = np.concatenate([[row], X[1:]]) if adjacency == "replace_one" else np.vstack([X, row])
+        largest = max(largest, worst_ratio(X, neighbour, n_components=1, adjacency=adjacency))
+    assert 0.3 < largest <= 1 + 1e-12
+    with record() as transcript:
+        GaussianMixture(1, epsilon=2.0, data_norm=1.0, max_iter=2, adjacency=adjacency).fit(X)
+    assert [release.stage for release in transcript.releases] == [
+        "pool 1",
+        "pool 2",
+        "pool 3",
+        "em 1",
+        "em 2",
+    ]
+
+
 def test_persons_rows_are_covered_together():
     """Three rows of one person change: each stage moves by at most the sensitivity for three rows."""
     X = blobs(n=900)

@@ -34,10 +34,8 @@ __all__ = ["MOTIVATION", "attack"]
 STATES, STATUSES = ("A", "B", "C", "D"), ("never married", "married", "divorced")
 # People by state and status, without the one: 103.
 CELLS = {(0, 0): 26, (0, 1): 20, (1, 0): 22, (2, 1): 17, (3, 2): 18}
-PERSON, ORDINARY = (
-    (1, 1),
-    (1, 0),
-)  # the only married person of state B; in the other world, one more unmarried
+# The only married person of state B; in the other world, one more who never married.
+PERSON, ORDINARY = (1, 1), (1, 0)
 COMPONENTS, EPSILON, DELTA, JITTER = 6, 1.0, 1e-4, 0.08
 BOUNDS = ([-0.5, -0.5], [3.5, 2.5])
 PLAIN, OURS, PAPER = "plain EM", "dpem", "paper's GGG zCDP"
