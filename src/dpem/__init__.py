@@ -1,6 +1,6 @@
 """dpem: latent-variable models by expectation maximisation under differential privacy."""
 
-from dpem import errors, paper, privacy, testing
+from dpem import audit, errors, paper, privacy, testing
 from dpem.data.files import Files
 from dpem.data.scaler import BoundsScaler
 from dpem.data.schema import Schema
@@ -41,6 +41,7 @@ __all__ = [
     "PrivateEM",
     "Schema",
     "__version__",
+    "audit",
     "check_model",
     "clipped_fraction",
     "compare_tables",

@@ -12,6 +12,7 @@
     │   └── ChangedDataError                 they changed while they were read
     ├── EngineError                          a cluster or device could not go on
     ├── TranscriptError                      a resumable fit cannot go on from its file
+    ├── AuditFailedError                     an audit found a broken promise
     ├── OutputError                          a file cannot be written, or is there already
     ├── LedgerError                          the ledger file cannot be used
     │   └── LedgerTamperedError              its hash chain or its totals do not hold
@@ -93,6 +94,10 @@ class EngineError(DpemError):
 
 class TranscriptError(DpemError):
     """A resumable fit cannot use its file: it belongs to another fit, is in use, or cannot be written."""
+
+
+class AuditFailedError(DpemError):
+    """An audit found a broken promise; the message lists what, without a value."""
 
 
 class OutputError(DpemError):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpem import _validate
-from dpem.em.release import Recording, recording
+from dpem.em.recording import Recording, recording
 from dpem.errors import InsecureNoiseWarning
 from dpem.privacy.randomness import seeded_entropy
 

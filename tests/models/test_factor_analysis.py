@@ -482,7 +482,7 @@ def test_standard_errors_are_those_of_the_noise():
         model = quiet_fit(X)
     position = max(i for i, r in enumerate(transcript.releases) if r.stage.startswith("moment"))
     last = transcript.releases[position]
-    stddev = last.sensitivity * last.event.noise_multiplier * last.noise_shape
+    stddev = last.sensitivity * last.event.noise_multiplier * last.shape
     rng = np.random.default_rng(0)
     means, noises = [], []
     for _ in range(40):

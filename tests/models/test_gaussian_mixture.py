@@ -425,7 +425,7 @@ def test_standard_errors_are_those_of_the_noise(k):
         ):  # seeded: how much shrinkage hides depends on the noise
             model = GaussianMixture(k, max_iter=2, **settings).fit(X)
     last = transcript.releases[-1]
-    stddev = last.sensitivity * last.event.noise_multiplier * last.noise_shape
+    stddev = last.sensitivity * last.event.noise_multiplier * last.shape
     rng = np.random.default_rng(0)
     means, covariances = [], []
     for _ in range(60):

@@ -25,7 +25,7 @@ def test_the_noise_is_that_of_the_text():
     (release,) = transcript.releases
     assert release.sensitivity == 2 * 4.0**13
     assert release.event.noise_multiplier == pytest.approx(math.sqrt(2 * math.log(1.25e4)) / 0.5)
-    assert release.noise_shape is None
+    assert release.statistic.noise_shape is None
     exact = X.T @ X
     np.testing.assert_allclose(release.raw / 4.0**13, exact[np.triu_indices(5)], atol=0.05)
     np.testing.assert_array_equal(model.mean_, np.zeros(5))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import dpem
-from dpem.cli import budget, demo, fit, plan, predict, report, reproduce, sample, schema
+from dpem.cli import audit, budget, demo, fit, plan, predict, report, reproduce, sample, schema
 from dpem.cli.console import Console, ExitCode
 
 __all__ = ["app", "main", "run"]
@@ -43,7 +43,7 @@ def _options(
     pass
 
 
-for module in (plan, schema, fit, sample, predict, report, reproduce, demo):
+for module in (plan, schema, fit, sample, predict, report, audit, reproduce, demo):
     module.register(app)
 app.add_typer(budget.app, name="budget")
 

@@ -7,9 +7,6 @@ a row or a raw sum. Each stage of the plan can be used as often as was planned a
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,27 +14,26 @@ import numpy as np
 from dpem.em import statistics
 from dpem.em.interrupts import uninterrupted
 from dpem.em.progress import tell_listener
+from dpem.em.recording import RecordedRelease, active_recording
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.em.transcript import active_transcript, require_no_recording
 from dpem.errors import DpemError
-from dpem.privacy.events import LaplaceEvent
 from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid, RowSource
     from dpem.em.plan import Plan, PlannedStage, Stage
     from dpem.engines.base import Engine
-    from dpem.privacy.events import Event
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["CHARGED", "Gate", "PlanViolationError", "Recording", "ReleaseGate"]
+__all__ = ["CHARGED", "Gate", "PlanViolationError", "ReleaseGate"]
 
 
 class Gate(Protocol):
@@ -94,7 +90,7 @@ class ReleaseGate:
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
         self._transcript = active_transcript()
-        require_no_recording(recording=_recording.get() is not None)
+        require_no_recording(recording=active_recording() is not None)
         self.charge: Charge | None = None
         if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
             with uninterrupted(CHARGED if ledger is not None else None):
@@ -111,7 +107,7 @@ class ReleaseGate:
                 purpose=purpose,
                 adjacency=self.plan.adjacency,
                 unit=self.plan.unit,
-                insecure_noise=_recording.get() is not None,
+                insecure_noise=active_recording() is not None,
             )
             self.charge = Charge(ledger.name, spend.number, spend.hash)
         if self._transcript is not None:
@@ -145,8 +141,9 @@ class ReleaseGate:
         self._used[name] += 1
         released = self._released_before(stage, statistic)
         if released is None:
-            raw = RawStatistics(self._engine.sum(statistic, self._source, rows or self._domain))
-            released = self._add_noise(stage, statistic, raw)
+            grid = rows or self._domain
+            raw = RawStatistics(self._engine.sum(statistic, self._source, grid))
+            released = self._add_noise(stage, statistic, raw, grid)
             if self._transcript is not None:
                 self._transcript.add(released)
         self.insecure_noise |= released.insecure_noise
@@ -162,7 +159,7 @@ class ReleaseGate:
         return ReleasedStatistics(stage.name, found[0], _stddev(stage, statistic), found[1], statistics._GATE)
 
     def _add_noise(
-        self, stage: PlannedStage, statistic: RowStatistic, raw: RawStatistics
+        self, stage: PlannedStage, statistic: RowStatistic, raw: RawStatistics, grid: RowGrid
     ) -> ReleasedStatistics:
         shape, mechanism = statistic.noise_shape, stage.mechanism
         if isinstance(mechanism, LaplaceMechanism):
@@ -175,77 +172,15 @@ class ReleaseGate:
             noisy = mechanism.release(raw._values, shape)
         stddev = _stddev(stage, statistic)
         values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
-        recording = _recording.get()
+        recording = active_recording()
         if recording is not None:
-            values, insecure = recording.pass_through(stage, raw._values, values, shape), True
+            release = RecordedRelease(
+                stage.name, raw._values.copy(), values, stage.sensitivity, stage.event, statistic, grid
+            )
+            values, insecure = recording.pass_through(release), True
         return ReleasedStatistics(stage.name, values, stddev, insecure, statistics._GATE)
 
 
 def _stddev(stage: PlannedStage, statistic: RowStatistic) -> NDArray[np.float64]:
     shape = statistic.noise_shape
     return stage.noise_stddev * (np.ones(statistic.size) if shape is None else shape)
-
-
-# -- record and replay, for tests and audits -------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class RecordedRelease:
-    """One release as the gate saw it: raw and noisy values beside the declared sensitivity and cost."""
-
-    stage: str
-    raw: NDArray[np.int64]
-    noisy: NDArray[np.float64]
-    sensitivity: float
-    event: Event
-    noise_shape: NDArray[np.float64] | None = None
-
-    def distance(self, other: RecordedRelease) -> float:
-        """Return how far the raw values of two releases lie apart, over the sensitivity: 1 at most."""
-        difference = (self.raw - other.raw).astype(np.float64)
-        if self.noise_shape is not None:
-            difference /= self.noise_shape
-        norm = 1 if isinstance(self.event, LaplaceEvent) else 2
-        return float(np.linalg.norm(difference, norm)) / self.sensitivity
-
-
-@dataclass
-class Recording:
-    """The transcript of a fit, raw values included; given `replay`, it hands out the recorded noisy values.
-
-    Whatever is fitted under a recording is marked as not private. Use it through `dpem.testing`.
-    """
-
-    releases: list[RecordedRelease] = field(default_factory=list)
-    replay: Recording | None = None
-
-    def pass_through(
-        self,
-        stage: PlannedStage,
-        raw: NDArray[np.int64],
-        noisy: NDArray[np.float64],
-        noise_shape: NDArray[np.float64] | None,
-    ) -> NDArray[np.float64]:
-        """Note a release and return the noisy values that the fit goes on with."""
-        if self.replay is not None:
-            position = len(self.releases)
-            if position >= len(self.replay.releases) or self.replay.releases[position].stage != stage.name:
-                raise PlanViolationError(f"The replayed fit asked for another release, {stage.name!r}.")
-            noisy = self.replay.releases[position].noisy
-        self.releases.append(
-            RecordedRelease(stage.name, raw.copy(), noisy.copy(), stage.sensitivity, stage.event, noise_shape)
-        )
-        return noisy
-
-
-_recording: ContextVar[Recording | None] = ContextVar("dpem_recording", default=None)
-
-
-@contextmanager
-def recording(transcript: Recording) -> Iterator[Recording]:
-    """Write every release inside the block into `transcript`. Call it through `dpem.testing`."""
-    token = _recording.set(transcript)
-    try:
-        yield transcript
-    finally:
-        _recording.reset(token)

@@ -1,0 +1,57 @@
+"""What counted errors of a distinguishing game prove about privacy, with confidence."""
+
+from __future__ import annotations
+
+import math
+
+from scipy import special
+
+__all__ = ["epsilon_lower_bound", "largest_rate", "mu_lower_bound"]
+
+
+def largest_rate(errors: int, runs: int, confidence: float) -> float:
+    """Return the Clopper-Pearson upper bound on an error rate, one-sided.
+
+    Examples
+    --------
+    >>> round(largest_rate(0, 100, 0.95), 4)  # the rule of three
+    0.0295
+    """
+    return 1.0 if errors >= runs else float(special.betaincinv(errors + 1, runs - errors, confidence))
+
+
+def mu_lower_bound(false_alarms: int, misses: int, runs: int, confidence: float = 0.95) -> float:
+    """Return a lower bound on mu from errors in `runs` games of each world.
+
+    A mu-GDP mechanism has errors on or above the curve Phi(Phi^-1(1 - alpha) - mu): with upper bounds on both
+    rates, each of half the risk, mu is at least Phi^-1(1 - alpha) - Phi^-1(beta).
+
+    Examples
+    --------
+    >>> mu_lower_bound(159, 159, 1000) < 2 < mu_lower_bound(100, 100, 1000)
+    True
+    """
+    alpha, beta = _rates(false_alarms, misses, runs, confidence)
+    if alpha + beta >= 1:
+        return 0.0
+    return max(0.0, float(-special.ndtri(alpha) - special.ndtri(beta)))
+
+
+def epsilon_lower_bound(
+    false_alarms: int, misses: int, runs: int, delta: float, confidence: float = 0.95
+) -> float:
+    """Return a lower bound on epsilon at `delta` that supposes no form of the mechanism.
+
+    (epsilon, delta)-DP asks for alpha + e^epsilon beta >= 1 - delta, and the same with the two exchanged.
+    """
+    alpha, beta = _rates(false_alarms, misses, runs, confidence)
+    found = 0.0
+    for one, other in ((alpha, beta), (beta, alpha)):
+        if 1 - delta - one > other:
+            found = max(found, math.log((1 - delta - one) / other))
+    return found
+
+
+def _rates(false_alarms: int, misses: int, runs: int, confidence: float) -> tuple[float, float]:
+    each = 1 - (1 - confidence) / 2
+    return largest_rate(false_alarms, runs, each), largest_rate(misses, runs, each)

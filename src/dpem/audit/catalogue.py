@@ -1,0 +1,221 @@
+"""Every estimator, mode and released number of dpem, small enough to be fitted thousands of times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem import paper
+from dpem.audit.subject import Subject
+from dpem.data import Schema
+from dpem.em.exponential_family import ExponentialFamily
+from dpem.em.projection import cosine_basis
+from dpem.models.diagnostics import clipped_fraction, private_nicv
+from dpem.models.discrete_mixtures import BernoulliMixture, CategoricalMixture, PoissonMixture
+from dpem.models.factor_analysis import FactorAnalysis
+from dpem.models.gaussian_mixture import GaussianMixture
+from dpem.models.kmeans import KMeans
+from dpem.models.mixed_mixture import MixedMixture
+from dpem.models.private_bounds import private_bounds
+from dpem.models.private_em import PrivateEM
+from dpem.privacy.randomness import public_random
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["CATALOGUE", "Entry", "points", "table"]
+
+_TABLE = Schema(
+    {
+        "ward": {"kind": "categorical", "categories": ["north", "south", "east"]},
+        "age": {"kind": "continuous", "bounds": [0, 100], "missing": True},
+        "visits": {"kind": "integer", "bounds": [0, 9]},
+        "smoker": {"kind": "boolean"},
+    }
+)
+
+
+def points(n: int, d: int = 2) -> NDArray[np.float64]:
+    """Return rows in three groups inside the unit ball."""
+    random = public_random(d)
+    centres = np.zeros((3, d))
+    centres[0, 0], centres[1, 0], centres[2, 1] = -0.4, 0.4, 0.4
+    return np.asarray(centres[random.randint(3, size=n)] + random.normal(0, 0.08, (n, d)))
+
+
+def table(n: int) -> Any:
+    """Return rows of mixed kinds, some cells of them missing."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    random = public_random(3)
+    group = random.randint(3, size=n)
+    ages = np.round(20 + 25 * group + random.normal(0, 6, n), 1)
+    return pd.DataFrame(
+        {
+            "ward": np.array(["north", "south", "east"])[(group + random.randint(2, size=n)) % 3],
+            "age": np.where(random.random_sample(n) < 0.1, np.nan, ages),
+            "visits": np.minimum(random.poisson(1 + group), 9),
+            "smoker": random.random_sample(n) < 0.3,
+        }
+    )
+
+
+class _Means(ExponentialFamily):
+    """A plug-in model: the means of an age and a number of visits."""
+
+    CENTRE = np.array([50.0, 4.5])
+
+    def start(self, schema: Any, random_state: Any, centres: Any) -> dict[str, Any]:  # noqa: ARG002
+        return {"mean": np.zeros(2)}
+
+    def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:  # noqa: ARG002
+        return np.where(np.isnan(row), 0.0, (row - self.CENTRE) / 50.3)
+
+    def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002
+        return {"mean": self.CENTRE + 50.3 * statistics / n_rows}
+
+    def norm_bound(self, schema: Any) -> float:  # noqa: ARG002
+        return 1.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A member of the catalogue.
+
+    Attributes
+    ----------
+    make : callable
+        Takes an epsilon and a relation; returns an estimator or a subject.
+    rows : callable
+        Takes a number of rows; returns that many.
+    relations : tuple of str
+        The neighbouring relations that it has.
+    """
+
+    make: Callable[[float, str], Any]
+    rows: Callable[[int], Any]
+    relations: tuple[str, ...] = ("replace_one", "add_remove")
+
+    def subject(self, name: str, epsilon: float, adjacency: str) -> Subject:
+        """Return the subject of an audit."""
+        return replace(Subject.of(self.make(epsilon, adjacency)), name=f"{name}, {adjacency}")
+
+
+def _numbers(estimator: Any, *arguments: Any, columns: int = 2, **settings: Any) -> Entry:
+    """Return an estimator of rows of numbers in the unit ball."""
+    settings = {"data_norm": 1.0} | settings
+
+    def make(epsilon: float, adjacency: str) -> Any:
+        return estimator(*arguments, epsilon=epsilon, adjacency=adjacency, **settings)
+
+    return Entry(make, lambda n: points(n, columns))
+
+
+def _of_paper(estimator: Any, *arguments: Any, **settings: Any) -> Entry:
+    def make(epsilon: float, _: str) -> Any:
+        return estimator(*arguments, epsilon=epsilon, **{"data_norm": 1.0} | settings)
+
+    return Entry(make, points, ("replace_one",))
+
+
+def _cells(estimator: Any, *arguments: Any, columns: list[str] | None = None, **settings: Any) -> Entry:
+    schema = _TABLE if columns is None else _TABLE.select(columns)
+
+    def make(epsilon: float, adjacency: str) -> Any:
+        return estimator(*arguments, schema=schema, epsilon=epsilon, adjacency=adjacency, **settings)
+
+    return Entry(make, table)
+
+
+def _number(name: str, call: Callable[..., Any], **domain: Any) -> Entry:
+    """Return a function that releases one number or schema."""
+
+    def make(epsilon: float, adjacency: str) -> Subject:
+        def run(rows: Any, ledger: Any) -> Any:
+            return call(rows, epsilon=epsilon, adjacency=adjacency, ledger=ledger)
+
+        return Subject(name, run, adjacency, **{"data_norm": 1.0} | domain)
+
+    return Entry(make, points)
+
+
+def _private_score(epsilon: float, adjacency: str) -> Subject:
+    known = _known_mixture(adjacency)  # before anything is recorded
+
+    def run(rows: Any, ledger: Any) -> Any:
+        return known.private_score(rows, epsilon=epsilon, ledger=ledger)
+
+    return Subject("private_score", run, adjacency, data_norm=1.0)
+
+
+@lru_cache
+def _known_mixture(adjacency: str) -> GaussianMixture:
+    """Return a mixture that says nothing of the audited rows."""
+    made = GaussianMixture(2, epsilon=100.0, data_norm=1.0, random_state=0, max_iter=3, adjacency=adjacency)
+    return made.fit(points(500))
+
+
+CENTRES = np.array([[-0.4, 0.0], [0.4, 0.0], [0.0, 0.4]])
+
+CATALOGUE: dict[str, Entry] = {
+    "KMeans": _numbers(KMeans, 3, max_iter=3),
+    "KMeans, four columns": _numbers(KMeans, 3, max_iter=3, columns=4),
+    "KMeans, bounds": _numbers(KMeans, 2, max_iter=2, data_norm=None, bounds=([-1, -2], [1, 3])),
+    "KMeans, three rows a person": _numbers(KMeans, 2, max_iter=2, rows_per_person=3),
+    **{
+        f"GaussianMixture, {kind}": _numbers(GaussianMixture, 2, max_iter=3, covariance_type=kind)
+        for kind in ("full", "tied", "diag", "spherical")
+    },
+    "GaussianMixture, no background": _numbers(GaussianMixture, 2, max_iter=3, background_weight=0.0),
+    "GaussianMixture, one component": _numbers(GaussianMixture, 1, max_iter=2),
+    "GaussianMixture, three rows a person": _numbers(GaussianMixture, 2, max_iter=2, rows_per_person=3),
+    "GaussianMixture, missing cells": _numbers(GaussianMixture, 2, max_iter=3, missing="em"),
+    "GaussianMixture, missing cells, no background": _numbers(
+        GaussianMixture, 2, max_iter=2, missing="em", background_weight=0.0
+    ),
+    "FactorAnalysis": _numbers(FactorAnalysis, 1, columns=3),
+    "FactorAnalysis, basis": _numbers(FactorAnalysis, 1, columns=4, basis=cosine_basis((2, 2), 3)),
+    "MixedMixture": _cells(MixedMixture, 3),
+    "MixedMixture, target": _cells(MixedMixture, 3, target="smoker"),
+    "MixedMixture, em": _cells(MixedMixture, 2, method="em", max_iter=2),
+    "CategoricalMixture": _cells(CategoricalMixture, 2, columns=["ward", "smoker"], max_iter=2),
+    "BernoulliMixture": _cells(BernoulliMixture, 2, columns=["smoker"], max_iter=2),
+    "PoissonMixture": _cells(PoissonMixture, 2, columns=["visits"], max_iter=2),
+    "PrivateEM": _cells(PrivateEM, _Means(), columns=["age", "visits"], max_iter=2),
+    "private_nicv": _number(
+        "private_nicv", lambda rows, **a: private_nicv(rows, CENTRES, data_norm=1.0, **a)
+    ),
+    "clipped_fraction": _number(
+        "clipped_fraction", lambda rows, **a: clipped_fraction(rows, data_norm=1.0, **a)
+    ),
+    "private_bounds": _number("private_bounds", private_bounds),
+    "private_score": Entry(_private_score, points),
+    "paper.KMeans": _of_paper(paper.KMeans, 2, max_iter=2),
+    "paper.KMeans, Gaussian": _of_paper(paper.KMeans, 2, max_iter=2, noise="gaussian"),
+    "paper.DPLloyd": _of_paper(paper.DPLloyd, 2, max_iter=2),
+    "paper.DPLloyd, bounds": _of_paper(
+        paper.DPLloyd, 2, max_iter=2, data_norm=None, bounds=(-1, 1), composition="zcdp"
+    ),
+    **{
+        f"paper.GaussianMixture, {scenario}, {composition}, {estimate}": _of_paper(
+            paper.GaussianMixture,
+            2,
+            max_iter=2,
+            scenario=scenario,
+            composition=composition,
+            estimate=estimate,
+        )
+        for scenario, composition, estimate in (
+            ("GGG", "zcdp", "map"),
+            ("GGG", "moments", "mle"),
+            ("GGG", "linear", "map"),
+            ("LLG", "advanced", "mle"),
+            ("LLG", "zcdp", "map"),
+        )
+    },
+    "paper.FactorAnalysis": _of_paper(paper.FactorAnalysis, 1),
+}

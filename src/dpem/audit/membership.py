@@ -1,0 +1,50 @@
+"""Membership tests on what is published: the model, or rows that it samples. Each is a `score` of a game."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.audit.neighbours import as_given, parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.audit.subject import Subject
+
+__all__ = ["model_score", "sample_score"]
+
+
+def model_score(subject: Subject, row: NDArray[np.float64]) -> Callable[[Any], float]:
+    """Return a score of how well a model knows a parsed row: its log-density, or how near a centre is."""
+    table = _table(subject, row)
+
+    def score(model: Any) -> float:
+        if hasattr(model, "cluster_centers_"):
+            return -float(((model.cluster_centers_ - row) ** 2).sum(axis=1).min())
+        return float(model.score_samples(table)[0])
+
+    return score
+
+
+def sample_score(subject: Subject, row: NDArray[np.float64], n: int = 200) -> Callable[[Any], float]:
+    """Return a score of how near the nearest of `n` sampled rows comes to a parsed row."""
+
+    def score(model: Any) -> float:
+        drawn = model.sample(n)
+        rows = parsed(subject, drawn[0] if isinstance(drawn, tuple) else drawn)
+        with np.errstate(all="ignore"):
+            return -float(np.nansum((rows - row[:, None]) ** 2, axis=0).min())
+
+    return score
+
+
+def _table(subject: Subject, row: NDArray[np.float64]) -> Any:
+    if subject.schema is None:
+        return row[None]
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    return pd.DataFrame(as_given(subject, row[:, None]), columns=list(subject.schema.names))

@@ -1,0 +1,148 @@
+"""Everything that a run lets out: what it released, and all else that anybody could see of it."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import pickle
+import struct
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.em.loop import few_draws
+from dpem.em.progress import listening
+from dpem.em.recording import RecordedRelease, Recording, recording
+
+if TYPE_CHECKING:
+    from dpem.audit.subject import Subject
+    from dpem.privacy.ledger import Ledger
+    from dpem.privacy.statement import PrivacyStatement
+
+__all__ = ["Observation", "flattened", "observe"]
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """One run, seen from inside and from outside.
+
+    Attributes
+    ----------
+    transcript : Recording
+        Every release, raw values included.
+    seen : dict of str to bytes
+        What anybody could see, by name: attributes, warnings, printed lines, progress, an error.
+    result : object
+        What was released; None where the run raised.
+    error : str
+        What it raised.
+    """
+
+    transcript: Recording
+    seen: dict[str, bytes]
+    result: Any
+    error: str = ""
+
+    @property
+    def releases(self) -> list[RecordedRelease]:
+        """The releases, in order."""
+        return self.transcript.releases
+
+    @property
+    def statement(self) -> PrivacyStatement | None:
+        """What the result claims."""
+        for name in ("privacy_", "privacy"):
+            if hasattr(self.result, name):
+                return getattr(self.result, name)  # type: ignore[no-any-return]
+        return None
+
+
+def observe(
+    subject: Subject, rows: Any, replayed: Recording | None = None, ledger: Ledger | None = None
+) -> Observation:
+    """Run a subject on rows, recording it; given `replayed`, its noisy values are handed out again."""
+    transcript, printed, steps = Recording(replay=replayed), io.StringIO(), []
+    result, error = None, ""
+    with (
+        warnings.catch_warnings(record=True) as warned,
+        contextlib.redirect_stdout(printed),
+        contextlib.redirect_stderr(printed),
+        few_draws(2),
+        listening(lambda *step: steps.append(step)),
+        recording(transcript),
+    ):
+        warnings.simplefilter("always")
+        try:
+            result = subject.run(rows, ledger)
+        except Exception as raised:  # noqa: BLE001  (whatever is raised is seen by whoever runs it)
+            error = f"{type(raised).__name__}: {raised}"
+    seen = flattened(
+        {
+            "error": error,
+            "warnings": [f"{warning.category.__name__}: {warning.message}" for warning in warned],
+            "printed lines": printed.getvalue().splitlines(),
+            "progress": steps,
+            "result": result,
+        }
+    )
+    return Observation(transcript, seen, result, error)
+
+
+def flattened(value: Any, *, declared: bool = False) -> dict[str, bytes]:
+    """Return all that an object holds, bit by bit, under dotted names.
+
+    With `declared`, dataclasses are what their fields say: a statistic may keep work on rows in a cache.
+    """
+    found: dict[str, bytes] = {}
+    _flatten(value, "", found, set(), declared)
+    return found
+
+
+def _flatten(value: Any, name: str, found: dict[str, bytes], above: set[int], declared: bool) -> None:
+    if isinstance(value, float):  # by its bits: -0.0 is not 0.0, and NaN is NaN
+        found[name] = struct.pack("<d", value)
+        return
+    if value is None or isinstance(value, str | bytes | int | complex):
+        found[name] = repr(value).encode()
+        return
+    if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
+        array = np.asarray(value)
+        found[name] = f"{array.dtype} {array.shape} ".encode() + array.tobytes()
+        return
+    if id(value) in above:  # a cycle: named where it began
+        found[name] = b"above"
+        return
+    above = above | {id(value)}
+    parts = _parts(value, declared)
+    if parts is None:
+        found[name] = _pickled(value)
+        return
+    found[name] = type(value).__qualname__.encode()
+    for key, part in parts:
+        _flatten(part, f"{name}.{key}" if name else str(key), found, above, declared)
+
+
+def _parts(value: Any, declared: bool) -> list[tuple[Any, Any]] | None:
+    """Return what an object is made of, by name; None where it is to be taken as a whole."""
+    if isinstance(value, Mapping):
+        return list(value.items())
+    if isinstance(value, np.ndarray):
+        return [*enumerate(value.ravel().tolist()), ("shape", value.shape)]
+    if isinstance(value, Sequence):
+        return list(enumerate(value))
+    if isinstance(value, type) or callable(value) or not hasattr(value, "__dict__"):
+        return None
+    if declared and dataclasses.is_dataclass(value):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+    return list(vars(value).items())
+
+
+def _pickled(value: Any) -> bytes:
+    try:
+        return pickle.dumps(value, protocol=5)
+    except Exception:  # noqa: BLE001  (a lock, a function made in a function: nothing that holds a row)
+        return type(value).__qualname__.encode()

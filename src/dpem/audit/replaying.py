@@ -1,0 +1,224 @@
+"""Record a fit, replay its noisy values on neighbouring rows, and require that nothing else tells them apart."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpem import _validate
+from dpem.audit.neighbours import as_cells, neighbours, require_rows
+from dpem.audit.observation import observe
+from dpem.audit.search import farthest_pairs
+from dpem.audit.subject import Subject
+from dpem.audit.violations import (
+    Violation,
+    compare,
+    forked_noise_violations,
+    noise_violations,
+    spend_violations,
+)
+from dpem.data import TableRows
+from dpem.errors import AuditFailedError
+from dpem.privacy.ledger import Ledger
+from dpem.privacy.randomness import public_random
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from dpem.audit.observation import Observation
+    from dpem.em.estimator import PrivateEstimator
+
+__all__ = ["ReplayAudit", "replay"]
+
+_ANY_CAP = 1e5  # an epsilon that no plan exceeds
+
+
+@dataclass(frozen=True)
+class ReplayAudit:
+    """What record and replay found.
+
+    Attributes
+    ----------
+    name : str
+        What was audited.
+    pairs, releases : int
+        How many pairs of neighbouring tables were compared, and how many releases in all.
+    worst : float
+        The largest distance between neighbours over the sensitivity: at most 1, and near 1 where it is tight.
+    worst_stage : str
+        Where.
+    violations : tuple of Violation
+        Broken promises; none in a sound model.
+    """
+
+    name: str
+    pairs: int
+    releases: int
+    worst: float
+    worst_stage: str
+    violations: tuple[Violation, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing was found."""
+        return not self.violations
+
+    def require(self) -> None:
+        """Raise `AuditFailedError` where something was found."""
+        if self.violations:
+            raise AuditFailedError(str(self))
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.name}: {self.pairs} pairs of neighbours, {self.releases} releases, largest distance "
+            f"{self.worst:.4f} of the sensitivity ({self.worst_stage or 'no release'})"
+        ]
+        counted: dict[Violation, int] = {}
+        for violation in self.violations:
+            counted[violation] = counted.get(violation, 0) + 1
+        lines += [f"  VIOLATION {v}{f' ({n} times)' if n > 1 else ''}" for v, n in counted.items()]
+        return "\n".join([*lines, *([] if counted else ["  no violation"])])
+
+
+def replay(
+    estimator: PrivateEstimator | Subject,
+    X: Any,
+    pairs: Iterable[tuple[Any, Any]] | None = None,
+    *,
+    hostile: int | None = None,
+    search: int = 100,
+    random_state: Any = 0,
+) -> ReplayAudit:
+    """Attack a fit by record and replay. Nothing that it prints or returns is private: use made data.
+
+    The fit is recorded on `X`. Its noisy values are then handed out again on neighbouring tables. Every release
+    must be asked for in the same order, with the same statistic, sensitivity and noise; raw values must differ
+    by at most the sensitivity; whatever else can be seen (attributes, warnings, printed lines, errors) must be
+    the same bits, since it may depend on rows through the releases alone. Noise must be as large as was paid
+    for and used once, the spend at most what the statement says, and the ledger charged before a row is read.
+
+    Parameters
+    ----------
+    estimator : PrivateEstimator or Subject
+        What is audited. Of an estimator, fits of copies are: without its ledger, with `verbose=1`.
+    X : array-like or DataFrame
+        Rows that the estimator can fit. A few hundred are enough.
+    pairs : iterable of pairs of tables, optional
+        Neighbouring tables; hostile ones are made unless given.
+    hostile : int, optional
+        How many of the hostile pairs to try, spread over all of them; all unless given.
+    search : int, default 100
+        Steps of a search, for each stage, for the neighbours that lie farthest apart.
+    random_state : int, RandomState or None, default 0
+        Of the search.
+
+    Returns
+    -------
+    ReplayAudit
+        What was found; `require()` raises if that is anything.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> found = dpem.audit.replay(dpem.KMeans(2, epsilon=1.0, data_norm=3.0), X)
+    >>> found.passed
+    True
+    >>> 0.9 < found.worst <= 1
+    True
+    """
+    search = _validate.integer(search, "search", minimum=0)
+    subject = Subject.of(estimator)
+    rows = as_cells(subject, X)
+    require_rows(subject, rows)
+    random = public_random(random_state)
+    first, again = observe(subject, rows), observe(subject, rows)
+    if first.result is None:
+        raise AuditFailedError(f"{subject.name} cannot be audited on these rows, it raised {first.error}")
+    violations = [*spend_violations(first), *noise_violations([first, again])]
+    violations += _repeated(subject, rows, first)
+    violations += _ledger_violations(subject, rows, first)
+    violations += forked_noise_violations()
+    if pairs is None:
+        made = list(neighbours(subject, rows))
+        if hostile is not None:
+            kept = np.unique(np.linspace(0, len(made) - 1, min(hostile, len(made))).astype(int))
+            made = [made[place] for place in kept]
+        pairs = made
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                pairs = made + farthest_pairs(subject, rows, first.releases, search, random)
+        except (ArithmeticError, ValueError, TypeError, LookupError):
+            violations.append(Violation("output", "a row", "reading it raised an error"))
+    n_pairs, worst, worst_stage = 0, 0.0, ""
+    for one, other in pairs:
+        runs = [
+            first if table is rows else observe(subject, as_cells(subject, table), first.transcript)
+            for table in (one, other)
+        ]
+        n_pairs += 1
+        violations += compare(*runs)
+        for a, b in zip(runs[0].releases, runs[1].releases, strict=False):
+            if a.raw.shape == b.raw.shape and a.distance(b) > worst:
+                worst, worst_stage = a.distance(b), a.stage
+    return ReplayAudit(
+        subject.name, n_pairs, n_pairs * len(first.releases), worst, worst_stage, tuple(violations)
+    )
+
+
+def _repeated(subject: Subject, rows: Any, first: Observation) -> list[Violation]:
+    """Return what differs when the same rows are replayed, in order and in reverse: nothing may."""
+    found = []
+    turned = rows.iloc[::-1].reset_index(drop=True) if hasattr(rows, "iloc") else rows[::-1].copy()
+    for table, check in ((rows, "output"), (turned, "order")):
+        run = observe(subject, table, first.transcript)
+        found += [
+            Violation(check, violation.where, "it differs although the rows are the same")
+            for violation in compare(first, run)
+        ]
+        found += [
+            Violation(check, a.stage, "the exact sum of the same rows differs")
+            for a, b in zip(first.releases, run.releases, strict=False)
+            if not np.array_equal(a.raw, b.raw)
+        ]
+    return found
+
+
+class _StoppedError(BaseException):
+    """Stands for a crash at the first row."""
+
+
+def _ledger_violations(subject: Subject, rows: Any, first: Observation) -> list[Violation]:
+    """Return where the ledger is not charged by a fit that crashes at its first row, or by a whole one."""
+    found = []
+    statement = first.statement
+    with tempfile.TemporaryDirectory() as folder:
+        for crash in (True, False):
+            ledger = Ledger.create(
+                Path(folder) / f"{crash}.ledger",
+                name="audit",
+                cap_epsilon=_ANY_CAP,
+                cap_delta=1e-5,
+                adjacency=subject.adjacency,
+                rows_per_person=subject.rows_per_person,
+            )
+            if crash:
+                try:
+                    with patch.object(TableRows, "block", side_effect=_StoppedError):
+                        observe(subject, rows, ledger=ledger)
+                except _StoppedError:
+                    pass
+            else:
+                observe(subject, rows, first.transcript, ledger)
+            charged = [spend.event for spend in ledger.history()]
+            if statement is not None and charged != [statement.event]:
+                when = "a crash at the first row" if crash else "a whole fit"
+                found.append(Violation("ledger", when, "it does not hold what the statement says, once"))
+    return found

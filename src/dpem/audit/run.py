@@ -1,0 +1,245 @@
+"""The whole audit: every estimator, mode and relation, every seeded bug, and the games, task by task."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpem import _validate
+from dpem.audit.bits import distinguish_by_bits
+from dpem.audit.catalogue import CATALOGUE
+from dpem.audit.games import Game, changed_rows, distinguish
+from dpem.audit.membership import model_score, sample_score
+from dpem.audit.neighbours import as_cells, hostile_rows, with_rows
+from dpem.audit.observation import observe
+from dpem.audit.replaying import ReplayAudit, replay
+from dpem.audit.search import telling_pair
+from dpem.audit.seeded_bugs import BUGS, seeded_bug
+from dpem.privacy.randomness import public_random
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dpem.audit.subject import Subject
+
+__all__ = ["Finding", "Task", "run_audit", "tasks"]
+
+Size = Literal["tiny", "quick", "full"]
+Kind = Literal["replay", "bug", "transcript", "model", "samples", "bits"]
+
+_N_ROWS = 60  # of replays: a sum is a sum
+_GAME_ROWS = 200
+_GAME_EPSILON = 16.0  # mu near 3, where a few hundred games prove most of it
+_BASES = ("made", "with hostile rows", "one row", "duplicates", "no row")
+
+# Whose transcripts are attacked.
+_GAMES = (
+    "KMeans",
+    "KMeans, four columns",
+    "GaussianMixture, full",
+    "GaussianMixture, tied",
+    "GaussianMixture, no background",
+    "GaussianMixture, missing cells",
+    "FactorAnalysis",
+    "MixedMixture",
+    "MixedMixture, em",
+    "PoissonMixture",
+    "PrivateEM",
+    "private_bounds",
+    "paper.KMeans, Gaussian",
+    "paper.GaussianMixture, GGG, zcdp, map",
+)
+# What is published is attacked too, and the transcript at a usual budget; the value: whether it samples rows.
+_PUBLISHED = {"KMeans": False, "GaussianMixture, full": True, "FactorAnalysis": True, "MixedMixture": True}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One piece of the audit, small enough to send to another process."""
+
+    kind: Kind
+    name: str
+    adjacency: str = "replace_one"
+    epsilon: float = 1.0
+    base: str = "made"
+    effort: int = 0  # steps of a search, or games
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a task found.
+
+    Attributes
+    ----------
+    task : Task
+        What was done.
+    passed : bool
+        Whether all is as it should be: no violation, or, for a seeded bug, at least one.
+    said : str
+        It in words.
+    figures : dict
+        It in numbers.
+    seconds : float
+        How long it took.
+    """
+
+    task: Task
+    passed: bool
+    said: str
+    figures: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+def tasks(size: Size, only: str | None = None) -> list[Task]:
+    """Return the tasks of an audit; `only` keeps those whose name has this in it."""
+    full = size == "full"
+    made = [Task("bug", name) for name in BUGS]
+    for name, entry in CATALOGUE.items():
+        for adjacency in entry.relations:
+            budgets = (0.1, 1.0, 20.0) if full and not name.startswith("paper.") else (1.0,)
+            steps = {"full": 200, "quick": 20, "tiny": 5}[size]
+            made += [Task("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
+            made += [
+                Task("replay", name, adjacency, base=base)
+                for base in _BASES[1:]
+                if size != "tiny" and _has_base(name, adjacency, base)
+            ]
+    runs = {"full": 500, "quick": 100, "tiny": 20}[size]
+    games = _GAMES if full else _GAMES[:1]
+    for name in games:
+        made += [
+            Task("transcript", name, adjacency, epsilon, effort=runs)
+            for adjacency in CATALOGUE[name].relations
+            for epsilon in ((_GAME_EPSILON, 1.0) if full and name in _PUBLISHED else (_GAME_EPSILON,))
+        ]
+    for name, samples in list(_PUBLISHED.items())[: None if full else 2]:
+        kinds: tuple[Kind, ...] = ("model", "samples", "bits") if samples else ("model", "bits")
+        made += [Task(kind, name, "add_remove", _GAME_EPSILON, effort=runs // 2) for kind in kinds]
+    return [task for task in made if only is None or only.lower() in task.name.lower()]
+
+
+def _has_base(name: str, adjacency: str, base: str) -> bool:
+    if base == "no row":
+        return adjacency == "add_remove"
+    return base != "one row" or "three rows a person" not in name or adjacency == "add_remove"
+
+
+def run_audit(
+    chosen: Sequence[Task],
+    *,
+    jobs: int = 1,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> list[Finding]:
+    """Run tasks in processes of their own; return what each found, in the order of the tasks.
+
+    Parameters
+    ----------
+    chosen : sequence of Task
+        What to do.
+    jobs : int
+        Processes.
+    progress : callable, optional
+        Is told a kind of task, and how many of it are done of how many.
+    """
+    _validate.integer(jobs, "jobs")
+    found: dict[Task, Finding] = {}
+    # Long ones first, so that no process is left with one at the end.
+    order = sorted(chosen, key=lambda task: task.kind in ("replay", "bug"))
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            for future in as_completed([pool.submit(perform, task) for task in order]):
+                finding = future.result()
+                found[finding.task] = finding
+                if progress is not None:
+                    kind = finding.task.kind
+                    progress(kind, *(sum(task.kind == kind for task in some) for some in (found, order)))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [found[task] for task in chosen]
+
+
+def perform(task: Task) -> Finding:
+    """Do one task."""
+    started = time.monotonic()
+    with warnings.catch_warnings(action="ignore"):
+        finding = (
+            _bug(task) if task.kind == "bug" else _replay(task) if task.kind == "replay" else _game(task)
+        )
+    return Finding(task, finding[0], finding[1], finding[2], time.monotonic() - started)
+
+
+def _replay(task: Task) -> tuple[bool, str, dict[str, Any]]:
+    entry = CATALOGUE[task.name]
+    subject = entry.subject(task.name, task.epsilon, task.adjacency)
+    rows = _base(subject, as_cells(subject, entry.rows(_N_ROWS)), task.base)
+    hostile = None if task.effort else 10
+    audit = replay(subject, rows, hostile=hostile, search=task.effort)
+    figures = {
+        "pairs": audit.pairs,
+        "releases": audit.releases,
+        "worst": audit.worst,
+        "stage": audit.worst_stage,
+    }
+    return audit.passed, str(audit), figures
+
+
+def _base(subject: Subject, rows: Any, base: str) -> Any:
+    """Return other tables to start from, as odd as their neighbours."""
+    if base == "with hostile rows":
+        hostile = hostile_rows(subject, rows)
+        return with_rows(rows, range(5, 5 + len(hostile)), hostile)
+    places = {"one row": [0], "duplicates": [0] * len(rows), "no row": []}.get(base)
+    if places is None:
+        return rows
+    return rows.iloc[places].reset_index(drop=True) if hasattr(rows, "iloc") else rows[places]
+
+
+def _bug(task: Task) -> tuple[bool, str, dict[str, Any]]:
+    with seeded_bug(task.name) as bug:
+        audit = audit_of_bug(bug.subject, bug.adjacency)
+    caught = sorted({f"{violation.check} ({violation.where})" for violation in audit.violations})
+    said = f"{task.name}: {'caught by ' + ', '.join(caught[:3]) if caught else 'NOT CAUGHT'}"
+    return bool(caught), said, {"caught_by": caught}
+
+
+def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
+    """Return the audit that a seeded bug must not pass: the same for all, and quick."""
+    entry = CATALOGUE[name]
+    return replay(entry.subject(name, 1.0, adjacency), entry.rows(_N_ROWS), hostile=12, search=20)
+
+
+def _game(task: Task) -> tuple[bool, str, dict[str, Any]]:
+    entry = CATALOGUE[task.name]
+    subject = entry.subject(task.name, task.epsilon, task.adjacency)
+    rows = as_cells(subject, entry.rows(_GAME_ROWS))
+    # The canary is searched for on pilot fits, and fixed before the games.
+    pilot = [release for _ in range(3) for release in observe(subject, rows).releases]
+    one, other = telling_pair(subject, rows, pilot, 100, public_random(0))
+    game = _play(task, subject, one, other)
+    figures = {
+        "runs": game.runs,
+        "wrong": (game.false_alarms + game.misses) / (2 * game.runs),
+        "mu_lower": game.mu_lower,
+        "mu": game.claim.mu,
+        "epsilon_lower": game.epsilon_lower,
+        "tightness": game.tightness,
+    }
+    return game.passed, str(game), figures
+
+
+def _play(task: Task, subject: Subject, one: Any, other: Any) -> Game:
+    if task.kind == "transcript":
+        return distinguish(subject, one, other, runs=task.effort)
+    if task.kind == "bits":
+        return distinguish_by_bits(subject, one, other, runs=task.effort, pilot=max(10, task.effort // 2))
+    row = np.asarray(changed_rows(subject, one, other)[1][:, 0])
+    score = (model_score if task.kind == "model" else sample_score)(subject, row)
+    pilot = max(10, task.effort // 5)
+    return distinguish(subject, one, other, score, runs=task.effort, pilot=pilot, view=task.kind)

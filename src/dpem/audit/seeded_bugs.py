@@ -1,0 +1,455 @@
+"""Privacy bugs, switched on one at a time: an audit that misses one of them is not worth running.
+
+Each is a mistake that was made in published code, in a paper, or could be made here in one line. While one is
+on, everything that is released says that its noise is insecure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+import numpy as np
+
+from dpem.data import Domain, TableRows
+from dpem.em import queries
+from dpem.em.incomplete_moments import IncompleteMoments
+from dpem.em.progress import Progress
+from dpem.em.release import ReleaseGate
+from dpem.em.statistics import ReleasedStatistics
+from dpem.engines.local import LocalEngine
+from dpem.models.kmeans_fit import LloydModel
+from dpem.paper import KMeans, mixture_sums
+from dpem.privacy import mechanisms, sensitivity
+from dpem.privacy.noise import rounded_gaussian
+from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["BUGS", "Bug", "seeded_bug"]
+
+
+@dataclass(frozen=True)
+class Bug:
+    """A mistake, and a member of the catalogue that has it.
+
+    Attributes
+    ----------
+    subject : str
+        The entry of the catalogue that is audited with the bug on.
+    patches : callable
+        Returns the patches that switch it on.
+    adjacency : str
+        The relation under which it shows.
+    """
+
+    subject: str
+    patches: Callable[[], list[Any]]
+    adjacency: str = "replace_one"
+
+
+@contextmanager
+def seeded_bug(name: str) -> Iterator[Bug]:
+    """Switch a bug on inside the block. For audits of the audits only."""
+    bug = BUGS[name]
+    with ExitStack() as stack:
+        for mistake in bug.patches():
+            stack.enter_context(mistake)
+        stack.enter_context(patch.object(OperatingSystemEntropy, "is_secure", False))
+        yield bug
+
+
+# -- noise -----------------------------------------------------------------------------------------------
+
+
+def _half_the_noise() -> list[Any]:
+    def too_little(noise_stddev: float, size: int) -> Any:
+        return rounded_gaussian(noise_stddev / 2, size)
+
+    return [patch.object(mechanisms, "rounded_gaussian", too_little)]
+
+
+def _variance_for_deviation() -> list[Any]:
+    """Numpy is handed the square root of what it should be, as in the authors' factor analysis."""
+
+    def of_variance(noise_stddev: float, size: int) -> Any:
+        return rounded_gaussian(max(1.0, np.sqrt(noise_stddev)), size)
+
+    return [patch.object(mechanisms, "rounded_gaussian", of_variance)]
+
+
+def _noise_forgotten_once() -> list[Any]:
+    whole = ReleaseGate._add_noise
+
+    def without(self: ReleaseGate, stage: Any, statistic: Any, raw: Any, grid: Any) -> ReleasedStatistics:
+        if stage.name != "grid":
+            return whole(self, stage, statistic, raw, grid)
+        with patch.object(mechanisms, "rounded_gaussian", lambda _, size: np.zeros(size, dtype=np.int64)):
+            return whole(self, stage, statistic, raw, grid)
+
+    return [patch.object(ReleaseGate, "_add_noise", without)]
+
+
+def _noise_reused() -> list[Any]:
+    kept: dict[int, Any] = {}
+
+    def again(noise_stddev: float, size: int) -> Any:
+        if size not in kept:
+            kept[size] = rounded_gaussian(2.0**40, size) / 2.0**40
+        return np.rint(kept[size] * noise_stddev).astype(np.int64)
+
+    return [patch.object(mechanisms, "rounded_gaussian", again)]
+
+
+def _noise_from_a_seed() -> list[Any]:
+    def seeded(noise_stddev: float, size: int) -> Any:
+        return rounded_gaussian(noise_stddev, size, SeededEntropy(0))
+
+    return [patch.object(mechanisms, "rounded_gaussian", seeded)]
+
+
+def _entropy_shared_by_forks() -> list[Any]:
+    """A buffer of entropy, filled once: a forked process goes on reading where its parent was."""
+    buffer = bytearray(os.urandom(1 << 22))  # noqa: TID251  (the bug is that a buffer is kept)
+
+    def from_buffer(self: OperatingSystemEntropy, n_bytes: int) -> bytes:  # noqa: ARG001
+        if len(buffer) < n_bytes:
+            buffer.extend(os.urandom(n_bytes + (1 << 20)))  # noqa: TID251
+        drawn = bytes(buffer[:n_bytes])
+        del buffer[:n_bytes]
+        return drawn
+
+    return [patch.object(OperatingSystemEntropy, "draw", from_buffer)]
+
+
+def _float_noise() -> list[Any]:
+    """Noise of floating point: its holes tell values apart (docs/known-vulnerabilities.md)."""
+    exact = mechanisms._released
+
+    def on_floats(clipped: Any, noise: Any, event: Any) -> Any:
+        return exact(clipped, noise + np.linspace(0.1, 0.4, noise.size).reshape(noise.shape), event)
+
+    return [patch.object(mechanisms, "_released", on_floats)]
+
+
+def _noise_with_holes() -> list[Any]:
+    """Noise of few bits: what lies between its steps is the exact sum."""
+
+    def coarse(noise_stddev: float, size: int) -> Any:
+        return (
+            rounded_gaussian(noise_stddev, size) // 16 * 16
+            if noise_stddev > 64
+            else rounded_gaussian(noise_stddev, size)
+        )
+
+    return [patch.object(mechanisms, "rounded_gaussian", coarse)]
+
+
+# -- sensitivities ---------------------------------------------------------------------------------------
+
+
+def _smaller(function: str, *, where: Any = sensitivity) -> Callable[[], list[Any]]:
+    """Return a patch: what holds when a row is added or removed is used where one is replaced."""
+
+    def patches() -> list[Any]:
+        exact = getattr(where, function)
+
+        def too_small(*arguments: Any, **named: Any) -> float:
+            swapped = ["add_remove" if word == "replace_one" else word for word in arguments]
+            found = float(exact(*swapped, **named))
+            return found if found < float(exact(*arguments, **named)) else max(1.0, 0.7 * found)
+
+        return [patch.object(where, function, too_small)]
+
+    return patches
+
+
+def _person_of_one_row() -> list[Any]:
+    from dpem.em import plan, release  # noqa: PLC0415
+
+    def one_row(value: float, rows_per_person: int) -> float:  # noqa: ARG001
+        return value
+
+    return [patch.object(module, "for_person", one_row) for module in (sensitivity, release)] + [
+        patch.object(plan.sensitivities, "for_person", one_row)
+    ]
+
+
+def _noise_shape_too_small() -> list[Any]:
+    """The off-diagonal noise of a symmetric matrix is halved twice."""
+    shape = property(lambda self: np.where(_on_diagonal(len(self.centre)), 1.0, 0.5))
+    return [patch.object(queries.SecondMoments, "noise_shape", shape)]
+
+
+def _on_diagonal(d: int) -> Any:
+    i, j = np.triu_indices(d)
+    return i == j
+
+
+def _paper_denominators() -> list[Any]:
+    """The mean of the paper's text: noise on a mean over the un-noised count of its component."""
+    exact = LocalEngine.sum
+
+    def over_counts(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
+        found = exact(self, statistic, source, domain)
+        if not isinstance(statistic, mixture_sums.Sums):
+            return found
+        k, d = statistic.shape
+        counts = exact(self, mixture_sums.Counts(statistic.components), source, domain) / 2.0**16
+        scaled = found.reshape(k, d) / (counts + 1)[:, None] * (source.n_rows / k + 1)
+        return np.rint(scaled).astype(np.int64).ravel()
+
+    return [patch.object(LocalEngine, "sum", over_counts)]
+
+
+def _bound_without_missing_cells() -> list[Any]:
+    """Rows with missing cells pass by the bound that complete rows keep."""
+
+    def as_complete(self: IncompleteMoments, n_missing: Any) -> Any:
+        return np.full(len(n_missing), self.clip), np.ones(len(n_missing))
+
+    def unchecked(self: IncompleteMoments, psi: Any, which: Any, spread: Any) -> Any:  # noqa: ARG001
+        return np.ones(psi.shape[1], dtype=bool)
+
+    return [
+        patch.object(IncompleteMoments, "_reach", as_complete),
+        patch.object(IncompleteMoments, "_within_norm", unchecked),
+    ]
+
+
+def _float_sums() -> list[Any]:
+    """Rows are summed as single-precision floats, one after the other."""
+
+    def in_floats(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:  # noqa: ARG001
+        total = np.zeros(statistic.size, dtype=np.float32)
+        for block in source.in_memory().blocks():
+            grid = domain.to_grid(block)
+            for i in range(grid.shape[1]):
+                total += statistic.sum_block(grid[:, i : i + 1]).astype(np.float32)
+        return total.astype(np.int64) >> statistic.coarse_bits
+
+    return [patch.object(LocalEngine, "sum", in_floats)]
+
+
+# -- what depends on rows ----------------------------------------------------------------------------------
+
+
+def _before_the_fit(change: Callable[[KMeans, Any], None]) -> Callable[[], list[Any]]:
+    def patches() -> list[Any]:
+        sound = KMeans.fit
+
+        def fit(self: KMeans, X: Any, y: Any = None) -> KMeans:
+            change(self, np.clip(np.nan_to_num(np.asarray(X, dtype=np.float64)), -1e6, 1e6))
+            return sound(self, X, y)
+
+        return [patch.object(KMeans, "fit", fit)]
+
+    return patches
+
+
+def _start_from_rows(model: KMeans, rows: Any) -> None:
+    model.random_state = int(np.abs(rows[:, 0]).sum() * 1e6) % 2**31
+
+
+def _as_many_clusters_as_groups(model: KMeans, rows: Any) -> None:
+    model.n_clusters = len(np.unique(np.rint(rows), axis=0))
+
+
+def _scale_of_the_rows(model: KMeans, rows: Any) -> None:
+    model.data_norm = float(np.sqrt((rows**2).sum(axis=1).max()))
+
+
+def _bounds_of_the_rows(model: KMeans, rows: Any) -> None:
+    model.data_norm, model.bounds = None, (rows.min(axis=0) - 1e-3, rows.max(axis=0) + 1e-3)
+
+
+def _stop_by_exact_sums() -> list[Any]:
+    """A release is left out where the exact sums say that nothing will change; here: where they are even."""
+    sound, exact = ReleaseGate.release, LocalEngine.sum
+    last: dict[str, Any] = {}
+
+    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
+        last["sum"] = exact(self, statistic, source, domain)
+        return last["sum"]
+
+    def release(self: ReleaseGate, name: str, statistic: Any, rows: Any = None) -> Any:
+        if name == "sums" and last.get("name") == "sums" and int(last["sum"].sum()) % 2 == 0:
+            return last["released"]
+        released = sound(self, name, statistic, rows)
+        if name == "sums":
+            last["released"], last["name"] = released, name
+        return released
+
+    return [patch.object(LocalEngine, "sum", remembering), patch.object(ReleaseGate, "release", release)]
+
+
+def _more_releases_than_planned() -> list[Any]:
+    """Every Lloyd step is released twice and averaged; one is paid for."""
+    sound = ReleaseGate.release
+
+    def twice(self: ReleaseGate, name: str, statistic: Any, rows: Any = None) -> ReleasedStatistics:
+        first = sound(self, name, statistic, rows)
+        if name != "lloyd":
+            return first
+        self._used[name] -= 1
+        second = sound(self, name, statistic, rows)
+        return first.with_more_noise((second.values - first.values) / 2)
+
+    return [patch.object(ReleaseGate, "release", twice)]
+
+
+def _exact_attribute() -> list[Any]:
+    sound = KMeans.fit
+
+    def fit(self: KMeans, X: Any, y: Any = None) -> KMeans:
+        sound(self, X, y)
+        rows = np.nan_to_num(np.clip(np.asarray(X, dtype=np.float64), -1, 1))
+        distances = ((rows[:, None] - self.cluster_centers_) ** 2).sum(axis=2)
+        self.inertia_ = float(distances.min(axis=1).sum())
+        return self
+
+    return [patch.object(KMeans, "fit", fit)]
+
+
+def _exact_centres() -> list[Any]:
+    """The M-step looks at the sum behind the noise."""
+    exact, sound = LocalEngine.sum, LloydModel.m_step
+    last: dict[str, Any] = {}
+
+    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
+        last["sum"] = exact(self, statistic, source, domain)
+        return last["sum"]
+
+    def m_step(self: LloydModel, parameters: Any, released: ReleasedStatistics) -> Any:
+        return sound(self, parameters, released.with_more_noise(last["sum"] - released.values))
+
+    return [patch.object(LocalEngine, "sum", remembering), patch.object(LloydModel, "m_step", m_step)]
+
+
+def _error_about_a_row() -> list[Any]:
+    sound = TableRows.block
+
+    def block(self: TableRows) -> Any:
+        found = sound(self)
+        if not np.isfinite(found).all():
+            raise ValueError(
+                f"Input X contains NaN in row {int(np.flatnonzero(~np.isfinite(found).all(axis=0))[0])}."
+            )
+        return found
+
+    return [patch.object(TableRows, "block", block)]
+
+
+def _warning_about_rows() -> list[Any]:
+    sound = Domain.to_grid
+
+    def to_grid(self: Domain, columns: Any) -> Any:
+        outside = int((self.changed(columns) > 0).sum())
+        if outside:
+            warnings.warn(f"{outside} rows lie outside the bounds.", UserWarning, stacklevel=2)
+        return sound(self, columns)
+
+    return [patch.object(Domain, "to_grid", to_grid)]
+
+
+def _log_of_exact_sums() -> list[Any]:
+    exact, sound = LocalEngine.sum, Progress.step
+    last: dict[str, Any] = {"sum": 0}
+
+    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
+        found = exact(self, statistic, source, domain)
+        last["sum"] = int(np.abs(found).sum())
+        return found
+
+    def step(self: Progress, text: str) -> None:
+        sound(self, text)
+        sys.stderr.write(f"total {last['sum']}\n")
+
+    return [patch.object(LocalEngine, "sum", remembering), patch.object(Progress, "step", step)]
+
+
+def _rows_with_missing_cells_dropped() -> list[Any]:
+    sound = TableRows.__init__
+
+    def init(self: TableRows, data: Any, schema: Any = None, **named: Any) -> None:
+        if isinstance(data, np.ndarray):
+            data = data[np.isfinite(data).all(axis=1)]
+        sound(self, data, schema, **named)
+
+    return [patch.object(TableRows, "__init__", init)]
+
+
+# -- the ledger --------------------------------------------------------------------------------------------
+
+
+def _charged_after_reading() -> list[Any]:
+    pay, close = ReleaseGate._pay, ReleaseGate.close
+
+    def later(self: ReleaseGate, ledger: Any, purpose: str) -> None:
+        self._owed = (ledger, purpose)  # type: ignore[attr-defined]
+
+    def pay_and_close(self: ReleaseGate) -> None:
+        pay(self, *self._owed)  # type: ignore[attr-defined]
+        close(self)
+
+    return [patch.object(ReleaseGate, "_pay", later), patch.object(ReleaseGate, "close", pay_and_close)]
+
+
+def _never_charged() -> list[Any]:
+    return [patch.object(ReleaseGate, "_pay", lambda self, ledger, purpose: None)]  # noqa: ARG005
+
+
+# Fitted in milliseconds; what all models share is as wrong in it as in any other.
+_QUICK = "paper.KMeans, Gaussian"
+
+BUGS: dict[str, Bug] = {
+    "half the noise": Bug("MixedMixture", _half_the_noise),
+    "a variance taken for a deviation": Bug("FactorAnalysis", _variance_for_deviation),
+    "one release without noise": Bug("KMeans", _noise_forgotten_once),
+    "noise reused between iterations": Bug("GaussianMixture, full", _noise_reused),
+    "noise from a seed": Bug("KMeans", _noise_from_a_seed),
+    "noise reused by forked processes": Bug(_QUICK, _entropy_shared_by_forks),
+    "floating-point noise": Bug(_QUICK, _float_noise),
+    "noise with holes": Bug("GaussianMixture, full", _noise_with_holes),
+    "floating-point sums": Bug(_QUICK, _float_sums),
+    "sensitivity of counts": Bug("paper.KMeans", _smaller("counts")),
+    "sensitivity of sums": Bug(_QUICK, _smaller("sums")),
+    "sensitivity of second moments": Bug("KMeans, four columns", _smaller("second_moments")),
+    "sensitivity of counts and sums together": Bug("KMeans", _smaller("joint")),
+    "sensitivity of a histogram": Bug("KMeans", _smaller("histogram")),
+    "sensitivity of several histograms": Bug("MixedMixture", _smaller("histograms")),
+    "sensitivity of moments in frames": Bug("GaussianMixture, full", _smaller("clipped_vector")),
+    "sensitivity of a plug-in model": Bug("PrivateEM", _smaller("clipped_vector")),
+    "sensitivity of a number in an interval": Bug(
+        "clipped_fraction", _smaller("interval_sensitivity", where=queries)
+    ),
+    "sensitivity of DPLloyd, as printed": Bug("paper.DPLloyd", _smaller("lloyd_l1")),
+    "a person's other rows": Bug("KMeans, three rows a person", _person_of_one_row),
+    "noise beside the diagonal": Bug("KMeans, four columns", _noise_shape_too_small),
+    "denominators without noise, as printed": Bug(
+        "paper.GaussianMixture, GGG, zcdp, map", _paper_denominators
+    ),
+    "missing cells pass by the bound": Bug(
+        "GaussianMixture, missing cells, no background", _bound_without_missing_cells, "add_remove"
+    ),
+    "rows with missing cells dropped": Bug(_QUICK, _rows_with_missing_cells_dropped),
+    "a start that depends on rows": Bug(_QUICK, _before_the_fit(_start_from_rows)),
+    "a stop that depends on rows": Bug(_QUICK, _stop_by_exact_sums),
+    "a scale that depends on rows": Bug(_QUICK, _before_the_fit(_scale_of_the_rows)),
+    "clipping at the data's own extremes": Bug(_QUICK, _before_the_fit(_bounds_of_the_rows)),
+    "a number of clusters that depends on rows": Bug(_QUICK, _before_the_fit(_as_many_clusters_as_groups)),
+    "a release that nobody paid for": Bug("KMeans", _more_releases_than_planned),
+    "an attribute without noise": Bug(_QUICK, _exact_attribute),
+    "an M-step behind the noise": Bug("KMeans", _exact_centres),
+    "an error message about a row": Bug(_QUICK, _error_about_a_row),
+    "a warning that counts rows": Bug(_QUICK, _warning_about_rows),
+    "a log line of exact sums": Bug(_QUICK, _log_of_exact_sums),
+    "the ledger charged after reading": Bug(_QUICK, _charged_after_reading),
+    "the ledger never charged": Bug(_QUICK, _never_charged),
+}

@@ -1,0 +1,74 @@
+"""What is audited: anything that takes rows and releases something, with its public facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sklearn.base import clone
+
+from dpem import _validate
+from dpem.em.estimator import PrivateEstimator
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dpem.data import Schema
+    from dpem.privacy.ledger import Ledger
+
+__all__ = ["Subject"]
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """Anything that takes rows and releases something: `replay` and `distinguish` make one of an estimator.
+
+    Attributes
+    ----------
+    name : str
+        What a report calls it.
+    run : callable
+        Takes rows and a ledger (or None); returns what is released: a fitted estimator, or an object whose
+        `privacy` is a statement. All but its noise must be repeatable.
+    adjacency, rows_per_person
+        Whose data is hidden, as in an estimator.
+    schema, bounds, data_norm
+        The public domain of the rows: one of the three.
+    """
+
+    name: str
+    run: Callable[[Any, Ledger | None], Any]
+    adjacency: str = "replace_one"
+    rows_per_person: int = 1
+    schema: Schema | None = None
+    bounds: Any = None
+    data_norm: float | None = None
+
+    @classmethod
+    def of(cls, audited: PrivateEstimator | Subject) -> Subject:
+        """Return a subject as it is, or the fit of an estimator: a copy, without its ledger, talking."""
+        if isinstance(audited, Subject):
+            return audited
+        given: Any = audited
+        if not isinstance(given, PrivateEstimator):
+            raise _validate.fail(
+                "an estimator of dpem or a dpem.audit.Subject", "estimator", type(given).__name__
+            )
+        if given._plain:
+            raise _validate.fail("a finite epsilon to audit", "epsilon", given.epsilon)
+        # Free choices are repeated in every fit: only noise, which is replayed, may make two fits differ.
+        seed = 0 if given.random_state is None else given.random_state
+
+        def run(rows: Any, ledger: Ledger | None) -> Any:
+            copy = clone(given).set_params(ledger=ledger, random_state=seed, verbose=1, n_jobs=1)
+            return copy.fit(rows)
+
+        return cls(
+            type(given).__name__,
+            run,
+            given.adjacency,
+            given.rows_per_person,
+            given.schema,
+            getattr(given, "bounds", None),
+            getattr(given, "data_norm", None),
+        )

@@ -1,0 +1,192 @@
+"""What an audit finds, and the checks that need no second data set."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+from dpem.audit.observation import flattened
+from dpem.privacy.accountants import GdpAccountant
+from dpem.privacy.events import ComposedEvent, LaplaceEvent
+from dpem.privacy.mechanisms import GaussianMechanism
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.audit.observation import Observation
+    from dpem.em.recording import RecordedRelease
+
+__all__ = ["SLACK", "Violation", "compare", "forked_noise_violations", "noise_violations", "spend_violations"]
+
+# Sensitivities are rounded up; lengths of differences are computed in floats.
+SLACK = 1e-12
+# A sound mechanism falls below this once in 10^12 checks.
+_UNLIKELY = 1e-12
+_SHARED = 8  # entries of two noises that agree by chance less than once in 10^12
+_LOW_BITS = 3
+_AGREEMENT = 0.01  # in deviations
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One broken promise.
+
+    Attributes
+    ----------
+    check : str
+        Which promise: ``"sequence"``, ``"question"``, ``"sensitivity"``, ``"noise"``, ``"distance"``,
+        ``"output"``, ``"spend"``, ``"grid"``, ``"bits"``, ``"order"`` or ``"ledger"``.
+    where : str
+        The stage or the name of what was let out. Never a value.
+    detail : str
+        What was expected.
+    """
+
+    check: str
+    where: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.check}: {self.where}: {self.detail}"
+
+
+def compare(one: Observation, other: Observation) -> list[Violation]:
+    """Return what tells two runs apart that were handed the same noisy values, on neighbouring rows."""
+    found = []
+    for a, b in zip(one.releases, other.releases, strict=False):
+        if a.stage != b.stage or a.raw.shape != b.raw.shape:
+            break
+        asked = [flattened([release.statistic, release.grid], declared=True) for release in (a, b)]
+        if asked[0] != asked[1]:
+            found.append(Violation("question", a.stage, "the statistic depends on rows beyond its sum"))
+        if a.sensitivity != b.sensitivity:
+            found.append(Violation("sensitivity", a.stage, "the sensitivity depends on rows"))
+        if a.event != b.event:
+            found.append(Violation("noise", a.stage, "the size of the noise depends on rows"))
+        ratio = a.distance(b)
+        if not ratio <= 1 + SLACK:
+            found.append(Violation("distance", a.stage, f"rows move it by {ratio:.6g} sensitivities"))
+    stages = [[release.stage for release in run.releases] for run in (one, other)]
+    if stages[0] != stages[1]:
+        found.append(Violation("sequence", "releases", "which releases are made depends on rows"))
+    found += [
+        Violation("output", name, "it differs between neighbours although all releases were the same")
+        for name in sorted(one.seen.keys() | other.seen.keys())
+        if one.seen.get(name) != other.seen.get(name)
+    ]
+    return found
+
+
+def spend_violations(run: Observation) -> list[Violation]:
+    """Return where the recorded releases cost more than the statement says."""
+    statement = run.statement
+    if statement is None or statement.event is None:
+        return [Violation("spend", "statement", "there is none")]
+    if not run.releases:
+        return []
+    accountant = GdpAccountant()
+    spent = accountant.mu_squared(ComposedEvent(tuple((release.event, 1) for release in run.releases)))
+    if spent > accountant.mu_squared(statement.event):
+        return [Violation("spend", "releases", "they cost more than the statement's events")]
+    return []
+
+
+def noise_violations(runs: Sequence[Observation]) -> list[Violation]:
+    """Return where recorded noise is too small for its event, no integer, or used more than once.
+
+    Runs are independent recordings of one subject. Noise is judged by its squares (Laplace: its size), which
+    are too small by chance once in 10^12 checks; rounding moves an entry by half a unit, which is allowed for.
+    """
+    found = []
+    noises = [[release.noisy - release.raw for release in run.releases] for run in runs]
+    releases = [release for run in runs for release in run.releases]
+    flat = [noise for run in noises for noise in run]
+    by_stage: dict[str, list[tuple[RecordedRelease, NDArray[np.float64]]]] = {}
+    for release, noise in zip(releases, flat, strict=True):
+        by_stage.setdefault(release.stage, []).append((release, noise))
+        if not np.array_equal(release.noisy, np.rint(release.noisy)):
+            found.append(Violation("grid", release.stage, "what is released is not on the integer grid"))
+    for stage, drawn in by_stage.items():
+        if _chance_of_so_little(drawn) < _UNLIKELY:
+            found.append(Violation("noise", stage, "it is smaller than the event says"))
+    if _chance_of_low_bits(list(zip(releases, flat, strict=True))) < _UNLIKELY:
+        found.append(Violation("bits", "all releases", "low bits of the noise are not uniform: it has holes"))
+    if releases and _chance_of_so_little(list(zip(releases, flat, strict=True))) < _UNLIKELY:
+        found.append(Violation("noise", "all releases", "it is smaller than the events say"))
+    for (one, first), (two, second) in combinations(zip(releases, flat, strict=True), 2):
+        if _same_noise(first / one.noise_scale, second / two.noise_scale, one, two):
+            found.append(Violation("noise", f"{one.stage} and {two.stage}", "the same noise was used twice"))
+    return found
+
+
+def forked_noise_violations() -> list[Violation]:
+    """Return whether a forked process draws the noise that its parent draws."""
+    if not hasattr(os, "fork"):
+        return []
+    mechanism, zeros = GaussianMechanism(1.0, 2.0**40), np.zeros(_SHARED, dtype=np.int64)
+    reading, writing = os.pipe()
+    with warnings.catch_warnings(
+        action="ignore", category=DeprecationWarning
+    ):  # threads, which it never uses
+        child = os.fork()
+    if child == 0:
+        os.write(writing, mechanism.release(zeros).values.tobytes())
+        os._exit(0)
+    os.close(writing)
+    own = mechanism.release(zeros).values.tobytes()
+    with os.fdopen(reading, "rb") as pipe:
+        forked = pipe.read()
+    os.waitpid(child, 0)
+    if len(forked) != len(own) or forked == own:
+        return [Violation("noise", "forked processes", "they draw the same noise")]
+    return []
+
+
+def _chance_of_so_little(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float64]]]) -> float:
+    """Return how likely sound noise is as small as this: the lower tail of a chi-squared or gamma law."""
+    chance = 1.0
+    for laplace in (False, True):
+        sizes = [
+            (np.abs(noise) + 0.5) / release.noise_scale
+            for release, noise in drawn
+            if isinstance(release.event, LaplaceEvent) is laplace
+        ]
+        if not sizes:
+            continue
+        size = np.concatenate(sizes)
+        if laplace:
+            chance = min(chance, float(special.gammainc(size.size, size.sum())))
+        else:
+            chance = min(chance, float(special.chdtr(size.size, (size**2).sum())))
+    return chance
+
+
+def _chance_of_low_bits(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float64]]]) -> float:
+    """Return how likely uniform low bits are as uneven as these: noise that is wide has uniform ones."""
+    wide = [noise[release.noise_scale >= 2.0 ** (_LOW_BITS + 3)] for release, noise in drawn]
+    wide = [noise[np.abs(noise) < 2.0**52] for noise in wide]  # beyond, released floats hold no low bits
+    counts = np.bincount(np.concatenate(wide).astype(np.int64) % 2**_LOW_BITS, minlength=2**_LOW_BITS)
+    if counts.sum() < 2 ** (_LOW_BITS + 2):
+        return 1.0
+    expected = counts.sum() / counts.size
+    return float(special.chdtrc(counts.size - 1, ((counts - expected) ** 2).sum() / expected))
+
+
+def _same_noise(
+    first: NDArray[np.float64], second: NDArray[np.float64], one: RecordedRelease, two: RecordedRelease
+) -> bool:
+    shared = min(first.size, second.size)
+    if shared < _SHARED or type(one.event) is not type(two.event):
+        return False
+    rounding = 0.5 / one.noise_scale[:shared] + 0.5 / two.noise_scale[:shared]
+    if rounding.max() > _AGREEMENT:  # noise of a few units agrees by chance
+        return False
+    return bool((np.abs(first[:shared] - second[:shared]) <= _AGREEMENT + rounding).all())

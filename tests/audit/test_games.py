@@ -1,0 +1,99 @@
+"""Distinguishing games: bounds that hold, an adversary that is as good as can be, and claims that are wrong."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import dpem
+from dpem.audit.bits import distinguish_by_bits
+from dpem.audit.bounds import epsilon_lower_bound, largest_rate, mu_lower_bound
+from dpem.audit.catalogue import CATALOGUE, points
+from dpem.audit.run import Task, perform
+from dpem.audit.seeded_bugs import seeded_bug
+from dpem.errors import AuditFailedError, InvalidArgumentError
+from dpem.privacy.gaussian_dp import epsilon_at
+
+ROWS = points(60)
+WITH_CANARY = np.vstack([ROWS, [0.0, -1.0]])
+# mu = 2.9: the adversary is wrong in 7 games of 100.
+MODEL = dpem.KMeans(2, epsilon=16.0, data_norm=1.0, adjacency="add_remove", max_iter=2)
+
+
+@pytest.mark.parametrize(("errors", "runs"), [(0, 50), (3, 50), (25, 50), (49, 50), (50, 50)])
+def test_rates_are_those_of_clopper_and_pearson(errors, runs):
+    expected = stats.binomtest(errors, runs).proportion_ci(0.9, method="exact").high  # 5 % on this side
+    assert largest_rate(errors, runs, 0.95) == pytest.approx(expected)
+
+
+def test_bounds_hold_with_their_confidence():
+    """Errors of a true mu = 1 game: at most 5 % of bounds lie above it, and they approach it."""
+    rng = np.random.default_rng(5)
+    rate = stats.norm.cdf(-0.5)
+    drawn = rng.binomial(400, rate, (4000, 2))
+    found = np.array([mu_lower_bound(a, b, 400) for a, b in drawn])
+    assert (found > 1).mean() < 0.05  # far fewer: both errors must be lucky
+    assert found.mean() > 0.7
+    epsilons = [epsilon_lower_bound(a, b, 400, 1e-5) for a, b in drawn]
+    assert np.mean(np.array(epsilons) > epsilon_at(1.0, 1e-5)) < 0.05
+    assert mu_lower_bound(200, 210, 400) == epsilon_lower_bound(200, 210, 400, 1e-5) == 0.0
+
+
+def test_the_transcript_gives_what_was_paid_for_and_no_more():
+    """The likelihood ratio reaches most of the claim: noise is not needlessly large, and not too small."""
+    game = dpem.audit.distinguish(MODEL, ROWS, WITH_CANARY, runs=150)
+    assert game.passed
+    assert game.tightness > 0.5  # 0.75 on average; below 0.5 far less than once in 10^9 runs
+    game.require()
+
+
+def test_a_claim_that_is_wrong_is_refuted():
+    """Half the noise: mu is twice the claim, and a game says so."""
+    with seeded_bug("half the noise"):
+        game = dpem.audit.distinguish(MODEL, ROWS, WITH_CANARY, runs=150)
+    assert not game.passed
+    with pytest.raises(AuditFailedError, match="VIOLATION"):
+        game.require()
+
+
+def test_an_attribute_without_noise_is_found_in_the_model_alone():
+    """Black box: the exact inertia of a model tells a row, its centres do not."""
+    subject = CATALOGUE["paper.KMeans, Gaussian"].make(1.0, "replace_one")
+    one, other = ROWS.copy(), ROWS.copy()
+    one[0], other[0] = [0.0, 0.0], [0.0, -1.0]
+
+    def play(score):
+        return dpem.audit.distinguish(subject, one, other, score, runs=60, pilot=20)
+
+    assert play(lambda model: float(np.abs(model.cluster_centers_).sum())).passed
+    with seeded_bug("an attribute without noise"):
+        # The exact inertia, less that of all other rows: what the adversary knows.
+        def rest(model):
+            others = ((ROWS[1:, None] - model.cluster_centers_) ** 2).sum(axis=2).min(axis=1).sum()
+            return model.inertia_ - others
+
+        assert not play(rest).passed
+
+
+def test_bits_of_released_arrays():
+    """The most telling bit of a sound fit tells no more than was paid for; that of noise with holes does."""
+    subject = CATALOGUE["paper.KMeans, Gaussian"].make(1.0, "replace_one")
+    one, other = ROWS.copy(), ROWS.copy()
+    one[0], other[0] = [0.25, 0.0], [0.25 + 2.0**-24, 0.0]  # a step of the grid apart
+    assert distinguish_by_bits(subject, one, other, runs=60, pilot=30).passed
+    with seeded_bug("noise with holes"):
+        assert not distinguish_by_bits(subject, one, other, runs=60, pilot=30).passed
+
+
+def test_the_same_table_twice_is_no_game():
+    with pytest.raises(InvalidArgumentError, match="differ in a row"):
+        dpem.audit.distinguish(MODEL, ROWS, ROWS, runs=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("model", "GaussianMixture, full"), ("samples", "MixedMixture"), ("bits", "KMeans")]
+)
+def test_games_on_what_is_published(kind, name):
+    """They run, and a sound model stays within its claim."""
+    finding = perform(Task(kind, name, "add_remove", 16.0, effort=15))
+    assert finding.passed, finding.said
+    assert 0 <= finding.figures["wrong"] <= 1
