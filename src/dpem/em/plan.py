@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "PlannedStage", "PrivacyUnit", "Stage"]
 
+_MOST_STAGES = 100  # far beyond any model; accountants take long for very many, which a file might claim
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -212,6 +214,8 @@ class Plan:
         object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        if len(self.stages) > _MOST_STAGES or len(flatten(self.event)) > _MOST_STAGES:
+            raise _validate.fail(f"at most {_MOST_STAGES} stages", "stages", len(self.stages))
         for stage in self.stages:
             stage.mechanism  # noqa: B018  (raises, before anything is charged, if noise cannot be drawn)
         if self.charged is not None and _squared_mu(self._stages_event) > _squared_mu(self.charged):
