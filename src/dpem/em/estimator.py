@@ -50,7 +50,7 @@ __all__ = [
 ]
 
 _MODELS: dict[str, type[PrivateEstimator]] = {}
-_STATED = ("epsilon", "delta", "adjacency", "unit", "accountant")  # by plan and statement alike
+_STATED = ("epsilon", "delta", "adjacency", "unit", "accountant", "releases")  # by plan and statement alike
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -211,7 +211,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             bounds=domain.describe(self._column_names()),
             bounds_source=domain.source,
             insecure_noise=gate.insecure_noise,
-            releases=None if plan.charged is None else sum(stage.repeats for stage in plan.stages),
+            releases=plan.releases,
         )
 
     def _column_names(self) -> Sequence[str] | None:
@@ -342,6 +342,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             require(asked == (plan.delta, plan.adjacency, plan.unit), "arguments that the plan has too")
         model.plan_, model.privacy_ = plan, privacy
         model.n_features_in_ = _validate.integer(metadata["n_features_in"], "n_features_in")
+        described = model.schema is None or len(model.schema.columns) == model.n_features_in_
+        require(described, "as many columns as the schema has")
         if plan is not None:
             model._domain(model.n_features_in_)  # raises where no fit could have had these bounds
         names = metadata["feature_names_in"]

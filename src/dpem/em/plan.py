@@ -65,6 +65,12 @@ class PlannedStage:
     event: GaussianEvent | LaplaceEvent
     mechanisms: int = 1
 
+    def __post_init__(self) -> None:
+        _validate.text(self.name, "stage")
+        _validate.non_negative(self.share, "share")
+        _validate.integer(self.repeats, "repeats")
+        _validate.integer(self.mechanisms, "mechanisms")
+
     @property
     def mechanism(self) -> GaussianMechanism | LaplaceMechanism:
         """The mechanism of one release."""
@@ -229,6 +235,11 @@ class Plan:
     @property
     def _stages_event(self) -> ComposedEvent:
         return ComposedEvent(tuple((s.event, s.repeats * s.mechanisms) for s in self.stages))
+
+    @property
+    def releases(self) -> int | None:
+        """How many releases there are, where a released value chose their number."""
+        return None if self.charged is None else sum(stage.repeats for stage in self.stages)
 
     @property
     def budget(self) -> Budget:

@@ -566,7 +566,6 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         names = self.schema.names
         require(self.target is None or self.target in names, "a target among the columns")
         require(target is None or names[target] == self.target, "parts of the target")
-        require(self.n_features_in_ == len(names), "the columns of the schema")
         self._keep(fitted)
 
 
