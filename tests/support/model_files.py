@@ -65,7 +65,7 @@ def header(shape, descr="<f8"):
 
 def write_members(path, members):
     """Write a zip file of named members, each once or more."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, member in members:
             archive.writestr(name, member)
 
