@@ -13,6 +13,7 @@ import pytest
 import dpem
 from dpem import Ledger, resumable
 from dpem.data import TableRows
+from dpem.em import transcript
 from dpem.engines import LocalEngine
 from dpem.errors import (
     InsecureNoiseWarning,
@@ -268,7 +269,11 @@ def test_releases_that_do_not_match_are_refused(tmp_path):
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
     with sqlite3.connect(tmp_path / "fit") as connection:
-        connection.execute("UPDATE release SET stage = 'other' WHERE number = 2")
+        row = connection.execute("SELECT * FROM release WHERE number = 2").fetchone()
+        other = 2, "other", *row[2:4]
+        connection.execute(
+            "UPDATE release SET stage = ?, digest = ? WHERE number = 2", ("other", transcript._digest(other))
+        )
     connection.close()
     with (
         pytest.raises(TranscriptError, match="differ at 'other'"),

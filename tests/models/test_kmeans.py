@@ -391,16 +391,16 @@ def test_damaged_files_are_refused(tmp_path):
     with np.load(path) as file:
         arrays = dict(file)
     metadata = bytes(arrays["metadata"])
-    for before, after, error in (
-        (b'"epsilon": 1.0', b'"epsilon": 0.1', InvalidArgumentError),
-        (b'"model": "dpem.KMeans"', b'"model": "dpem.Other"', ModelFileError),
-        (b'"format": 1,', b'"format": 9,', ModelFileError),
-        (b'"n_features_in"', b'"n_features"', ModelFileError),
+    for before, after, message in (
+        (b'"epsilon": 1.0', b'"epsilon": 0.1', "epsilon that the events meet"),
+        (b'"model": "dpem.KMeans"', b'"model": "dpem.Other"', "that this dpem knows"),
+        (b'"format": 1,', b'"format": 9,', "model format 1"),
+        (b'"n_features_in"', b'"n_features"', "Something is missing"),
     ):
         assert before in metadata
         arrays["metadata"] = np.frombuffer(metadata.replace(before, after), np.uint8)
         np.savez(tmp_path / "forged.npz", **arrays)
-        with pytest.raises(error):
+        with pytest.raises(ModelFileError, match=message):
             dpem.load(tmp_path / "forged.npz")
 
 

@@ -282,7 +282,7 @@ def _telling_errors(console: Console) -> Iterator[None]:
         code = ExitCode.ROWS
         console.fail("MemoryError", "Expected rows that fit into memory, got more. Give fewer at once.", code)
     except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _close_output()
             Console(as_json=False).fail(
                 "OutputError", "Expected room for the output, got a full disk.", ExitCode.FILES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -261,7 +262,7 @@ def _categories(name: str, declared: Any) -> tuple[Any, ...]:
         raise _validate.fail(
             f"text or numbers as categories of column {name!r}", "categories", list(categories)
         )
-    doubled = sorted({key for key in keys if keys.count(key) > 1})
+    doubled = sorted(key for key, count in Counter(keys).items() if count > 1)
     if doubled:
         raise InvalidArgumentError(
             f"Expected categories of column {name!r} that differ, got {', '.join(map(repr, doubled))} more "

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import math
+import reprlib
+import textwrap
 import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import ModelFileError, read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import CHARGED, ReleaseGate
+from dpem.em.saved_arrays import require
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows
 from dpem.errors import DeltaWarning, InvalidArgumentError
@@ -47,6 +50,7 @@ __all__ = [
 ]
 
 _MODELS: dict[str, type[PrivateEstimator]] = {}
+_STATED = ("epsilon", "delta", "adjacency", "unit", "accountant", "releases")  # by plan and statement alike
 
 
 class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -207,7 +211,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             bounds=domain.describe(self._column_names()),
             bounds_source=domain.source,
             insecure_noise=gate.insecure_noise,
-            releases=None if plan.charged is None else sum(stage.repeats for stage in plan.stages),
+            releases=plan.releases,
         )
 
     def _column_names(self) -> Sequence[str] | None:
@@ -304,13 +308,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return {name: getattr(self, name) for name in self._fitted_arrays}
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Take back what `_arrays` gave; a KeyError says that something is missing or has another shape."""
-        if set(arrays) != set(self._fitted_arrays):
-            raise KeyError("arrays")
-        if any(array.shape[-1:] != (self.n_features_in_,) for array in arrays.values()):
-            raise KeyError("n_features_in")
-        for name, array in arrays.items():
-            setattr(self, name, array)
+        """Take back what `_arrays` gave, checked: a file may come from anyone (`dpem.em.saved_arrays`)."""
+        raise NotImplementedError
 
     def _saved_parameters(self) -> dict[str, Any]:
         saved = {}
@@ -321,30 +320,39 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return saved
 
     @classmethod
-    def _restore(cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], model: Any = None) -> Self:
+    def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
+        """Return a file's arguments with the plug-in model that `load` was given, where one is needed."""
         if model is not None:
             raise _validate.fail("no model for a file that needs none", "model", type(model).__name__)
-        return cls._rebuilt(metadata, arrays, metadata["parameters"])
+        return parameters
 
     @classmethod
-    def _rebuilt(
+    def _restore(
         cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
     ) -> Self:
         """Build the estimator from its arguments, and give it back what it had found."""
         parameters = dict(parameters)
         if parameters.get("schema") is not None:
             parameters["schema"] = Schema(parameters["schema"])
-        privacy = PrivacyStatement.from_dict(metadata["privacy"])
+        plan, privacy = _guarantee(metadata)
         model = cls(**parameters, epsilon=privacy.epsilon)
-        model.privacy_ = privacy
-        model.plan_ = None if metadata["plan"] is None else Plan.from_dict(metadata["plan"])
-        model.n_features_in_ = metadata["n_features_in"]
-        if metadata["feature_names_in"] is not None:
-            model.feature_names_in_ = np.array(metadata["feature_names_in"], dtype=object)
+        model._check_budget()
+        if plan is not None:
+            asked = model.delta, model.adjacency, model._unit
+            require(asked == (plan.delta, plan.adjacency, plan.unit), "arguments that the plan has too")
+        model.plan_, model.privacy_ = plan, privacy
+        model.n_features_in_ = _validate.integer(metadata["n_features_in"], "n_features_in")
+        described = model.schema is None or len(model.schema.columns) == model.n_features_in_
+        require(described, "as many columns as the schema has")
+        if plan is not None:
+            model._domain(model.n_features_in_)  # raises where no fit could have had these bounds
+        names = metadata["feature_names_in"]
+        if names is not None:
+            named = isinstance(names, list) and all(isinstance(name, str) for name in names)
+            require(named and len(names) == model.n_features_in_, "one name for each column")
+            model.feature_names_in_ = np.array(names, dtype=object)
         if metadata["n_iter"] is not None:
-            model.n_iter_ = metadata["n_iter"]
-        if model.plan_ and model.plan_.event != privacy.event:
-            raise KeyError("plan")
+            model.n_iter_ = _validate.integer(metadata["n_iter"], "n_iter", 0)
         charge, n_rows = metadata.get("charge"), metadata.get("n_rows")
         model.charge_ = None if charge is None else Charge.from_dict(charge)
         model.n_rows_ = None if n_rows is None else _validate.integer(n_rows, "n_rows")
@@ -375,15 +383,39 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
         The fitted model.
     """
     metadata, arrays = read_model(path)
-    estimator = _MODELS.get(metadata.get("model", ""))
-    if estimator is None:
-        raise ModelFileError(f"Expected a model that this dpem knows, got {metadata.get('model')!r}.")
+    name, parameters = metadata.get("model"), metadata.get("parameters")
+    if not isinstance(name, str) or name not in _MODELS:
+        raise ModelFileError(f"Expected a model that this dpem knows, got {reprlib.repr(name)}.")
+    if not isinstance(parameters, dict):
+        raise ModelFileError(f"Expected a whole model in {str(path)!r}, got one without arguments.")
+    estimator = _MODELS[name]
+    parameters = estimator._with_plug_in(parameters, model)  # errors of the caller, not of the file
     try:
-        return estimator._restore(metadata, arrays, model)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ModelFileError(
-            f"Expected a whole model in {str(path)!r}: something is missing or damaged."
-        ) from error
+        return estimator._restore(metadata, arrays, parameters)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = str(error) if isinstance(error, InvalidArgumentError) else "Something is missing."
+        raise _not_whole(path, reason) from error
+    except ModelFileError as error:
+        raise _not_whole(path, str(error)) from error
+
+
+def _not_whole(path: str | os.PathLike[str], reason: str) -> ModelFileError:
+    return ModelFileError(
+        f"Expected a whole model in {str(path)!r}, got one that is damaged or forged, or of another version. "
+        f"{textwrap.shorten(reason, 300)}"
+    )
+
+
+def _guarantee(metadata: dict[str, Any]) -> tuple[Plan | None, PrivacyStatement]:
+    """Return plan and statement of a file. The plan comes first: it limits what an accountant is given."""
+    plan = None if metadata["plan"] is None else Plan.from_dict(metadata["plan"])
+    planned = None if plan is None else plan.event.to_dict()
+    require(metadata["privacy"]["event"] == planned, "a statement of what was planned")
+    privacy = PrivacyStatement.from_dict(metadata["privacy"])
+    if plan is not None:
+        stated = {name: getattr(privacy, name) for name in _STATED}
+        require(stated == {name: getattr(plan, name) for name in _STATED}, "a statement of what was planned")
+    return plan, privacy
 
 
 def _plain_data(value: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
+from dpem.data.table_types import is_name
 from dpem.em.clipped_statistic import read_only
 from dpem.em.model_memory import refuse_memory
 from dpem.em.quiet import quiet
@@ -146,6 +147,11 @@ def checked_parameters(
         ) from error
     if not parameters or not all(np.isfinite(value).all() for value in parameters.values()):
         raise InvalidArgumentError(f"Expected finite parameters from {where}, got none, or NaN or infinity.")
+    if not all(is_name(name) and not set(name) & set("/\\") for name in parameters):
+        raise InvalidArgumentError(
+            f"Expected names of parameters from {where} in one line without slashes, got others. Files keep "
+            f"them by name."
+        )
     if like is not None:
         shapes = {name: value.shape for name, value in parameters.items()}
         before = {name: value.shape for name, value in like.items()}

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "PlannedStage", "PrivacyUnit", "Stage"]
 
+_MOST_STAGES = 100  # far beyond any model; accountants take long for very many, which a file might claim
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -62,6 +64,12 @@ class PlannedStage:
     sensitivity: float
     event: GaussianEvent | LaplaceEvent
     mechanisms: int = 1
+
+    def __post_init__(self) -> None:
+        _validate.text(self.name, "stage")
+        _validate.non_negative(self.share, "share")
+        _validate.integer(self.repeats, "repeats")
+        _validate.integer(self.mechanisms, "mechanisms")
 
     @property
     def mechanism(self) -> GaussianMechanism | LaplaceMechanism:
@@ -212,6 +220,8 @@ class Plan:
         object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _validate.delta(self.delta))
         object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        if len(self.stages) > _MOST_STAGES or len(flatten(self.event)) > _MOST_STAGES:
+            raise _validate.fail(f"at most {_MOST_STAGES} stages", "stages", len(self.stages))
         for stage in self.stages:
             stage.mechanism  # noqa: B018  (raises, before anything is charged, if noise cannot be drawn)
         if self.charged is not None and _squared_mu(self._stages_event) > _squared_mu(self.charged):
@@ -225,6 +235,11 @@ class Plan:
     @property
     def _stages_event(self) -> ComposedEvent:
         return ComposedEvent(tuple((s.event, s.repeats * s.mechanisms) for s in self.stages))
+
+    @property
+    def releases(self) -> int | None:
+        """How many releases there are, where a released value chose their number."""
+        return None if self.charged is None else sum(stage.repeats for stage in self.stages)
 
     @property
     def budget(self) -> Budget:

@@ -6,6 +6,7 @@ a row or a raw sum. Each stage of the plan can be used as often as was planned a
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -89,6 +90,7 @@ class ReleaseGate:
         self.plan = plan
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
+        self._process = os.getpid()
         self._transcript = active_transcript()
         require_no_recording(recording=active_recording() is not None)
         self.charge: Charge | None = None
@@ -130,6 +132,11 @@ class ReleaseGate:
         `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest.
         """
         stage = self.plan.stage(name)
+        if os.getpid() != self._process:
+            raise PlanViolationError(
+                f"Expected the process that paid for stage {name!r}, got one that was forked from it: both "
+                f"would release the rest of the plan. Fit anew there."
+            )
         if self._used[name] >= stage.repeats:
             raise PlanViolationError(f"Stage {name!r} was planned {stage.repeats} times and is used up.")
         norm: Norm = "l1" if isinstance(stage.mechanism, LaplaceMechanism) else "l2"

@@ -23,6 +23,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, TranscriptError
+from dpem.privacy._ledger_file import SQLITE_ERRORS
 from dpem.privacy.ledger import Charge, Head
 from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
@@ -35,14 +36,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Transcript", "active_transcript", "described", "resumable"]
 
-_MARKS = {"application_id": 0x6470656E, "user_version": 1}
+_MARKS = {"application_id": 0x6470656E, "user_version": 2}
 _CREATE = f"""
 BEGIN IMMEDIATE;
 PRAGMA application_id = {_MARKS["application_id"]};
 PRAGMA user_version = {_MARKS["user_version"]};
-CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE release (
-    number INTEGER PRIMARY KEY, stage TEXT NOT NULL, noisy BLOB NOT NULL, insecure_noise INTEGER NOT NULL
+    number INTEGER PRIMARY KEY, stage TEXT NOT NULL, noisy BLOB NOT NULL, insecure_noise INTEGER NOT NULL,
+    digest TEXT NOT NULL
 );
 COMMIT;
 """
@@ -121,7 +123,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         _lock(held, path)
         try:
             connection = sqlite3.connect(path, isolation_level=None, timeout=1.0)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise _unusable(path, error) from error
         with closing(connection):
             try:
@@ -133,7 +135,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
                     raise TranscriptError(
                         f"Expected a transcript of a fit by this version, got {str(path)!r}, which is none."
                     )
-            except sqlite3.Error as error:
+            except SQLITE_ERRORS as error:
                 raise _unusable(path, error) from error
             yield connection
     finally:
@@ -249,33 +251,45 @@ class Transcript:
 
     def next_release(self, stage: str, size: int) -> tuple[np.ndarray[Any, Any], bool] | None:
         """Return the next release of an earlier run, or None where it has ended."""
-        query = "SELECT stage, noisy, insecure_noise FROM release WHERE number = ?"
-        row = self._run(query, self._position).fetchone()
+        row = self._row("SELECT * FROM release WHERE number = ?", self._position)
         if row is None:
             return None
-        values = np.frombuffer(row[1], dtype="<f8").copy()
-        if row[0] != stage or values.size != size:
+        _, found, noisy, insecure_noise = row
+        values = np.frombuffer(noisy, dtype="<f8").copy()
+        if found != stage or values.size != size:
             raise TranscriptError(
-                f"Expected the releases of the same fit in {self._path!r}, but they differ at {row[0]!r}. "
+                f"Expected the releases of the same fit in {self._path!r}, but they differ at {found!r}. "
                 f"Nothing more was released. It was made by another version or with other libraries."
             )
         self._position += 1
-        return values, bool(row[2])
+        return values, bool(insecure_noise)
 
     def add(self, released: ReleasedStatistics) -> None:
         """Write a release to disk, before anyone sees it."""
-        row = self._position, released.stage, released.values.astype("<f8").tobytes(), released.insecure_noise
-        self._run("INSERT INTO release VALUES (?, ?, ?, ?)", *row)
+        noisy, insecure_noise = released.values.astype("<f8").tobytes(), int(released.insecure_noise)
+        row = self._position, released.stage, noisy, insecure_noise
+        self._run("INSERT INTO release VALUES (?, ?, ?, ?, ?)", *row, _digest(row))
         self._position += 1
 
     def _fact(self, name: str, value: Any) -> str:
         """Return what is noted under a name, after noting it where nothing is."""
-        self._run("INSERT OR IGNORE INTO fact VALUES (?, ?)", name, str(value))
+        row = name, str(value)
+        self._run("INSERT OR IGNORE INTO fact VALUES (?, ?, ?)", *row, _digest(row))
         return str(self._value(name))
 
     def _value(self, name: str) -> str | None:
-        row = self._run("SELECT value FROM fact WHERE name = ?", name).fetchone()
-        return None if row is None else str(row[0])
+        row = self._row("SELECT * FROM fact WHERE name = ?", name)
+        return None if row is None else str(row[1])
+
+    def _row(self, query: str, key: Any) -> tuple[Any, ...] | None:
+        """Return a row without its digest, which is checked: SQLite does not notice a changed value."""
+        row = self._run(query, key).fetchone()
+        if row is not None and _digest(row[:-1]) != row[-1]:
+            raise TranscriptError(
+                f"Expected a transcript as it was written, got {str(self._path)!r}, which is damaged. Take a "
+                f"copy of it, or begin anew with another file, which is charged again."
+            )
+        return None if row is None else tuple(row[:-1])
 
     def _run(self, statement: str, *values: Any) -> sqlite3.Cursor:
         if os.getpid() != self._process:
@@ -285,8 +299,12 @@ class Transcript:
             )
         try:
             return self._connection.execute(statement, values)
-        except sqlite3.Error as error:
+        except SQLITE_ERRORS as error:
             raise _unusable(self._path, error) from error
+
+
+def _digest(row: tuple[Any, ...]) -> str:
+    return hashlib.sha256(repr(row).encode()).hexdigest()
 
 
 def _unusable(path: str | os.PathLike[str], error: Exception) -> TranscriptError:

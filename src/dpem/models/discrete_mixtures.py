@@ -112,6 +112,9 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         self.weights_ = parameters["weights"]
         self.n_components_ = len(self.weights_)
 
+    def _check_parameters(self) -> None:
+        self._model.check_parameters(self.parameters_)
+
 
 class CategoricalMixture(_DiscreteMixture):
     """Latent classes under differential privacy: a mixture of independent categorical columns.

@@ -15,6 +15,7 @@ from dpem.em.loop import spread_of_draws
 from dpem.em.plan import Plan, PrivacyUnit
 from dpem.em.progress import Progress
 from dpem.em.projection import ProjectedDomain, orthonormal_basis
+from dpem.em.saved_arrays import require_positive
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
@@ -304,23 +305,17 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        d, k = self.n_features_in_, self.n_components
         basis = arrays.pop("basis", None)
-        shapes = {"mean": (d,), "components": (k, d), "noise_variance": (d,)}
-        expected = {f"{name}_": shape for name, shape in shapes.items()}
-        expected |= {f"standard_error_{name}": shape for name, shape in shapes.items()}
-        proper = all(value.dtype == np.float64 and np.isfinite(value).all() for value in arrays.values())
-        if {name: value.shape for name, value in arrays.items()} != expected or not proper:
-            raise KeyError("arrays")
-        if not (arrays["noise_variance_"] > 0).all():
-            raise KeyError("noise_variance_")
         if basis is not None:
-            try:
-                self.basis = orthonormal_basis(basis, d)
-            except InvalidArgumentError as error:
-                raise KeyError("basis") from error
-        self.mean_, self.components_, self.noise_variance_ = (arrays[name] for name in self._fitted_arrays)
-        self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
+            self.basis = orthonormal_basis(basis, self.n_features_in_)
+        super()._restore_arrays(arrays)
+        self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in _PARTS}
+        for name, value in self.standard_errors_.items():
+            require_positive(name, value, or_zero=True)
+
+    def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = super()._saved_shapes()
+        return shapes | {f"standard_error_{name}": shapes[f"{name}_"] for name in _PARTS}
 
 
 def _of_columns(

@@ -9,6 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
+from dpem.em.saved_arrays import require_numbers, require_positive
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +27,7 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
     mean_: NDArray[np.float64]
     components_: NDArray[np.float64]
     noise_variance_: NDArray[np.float64]
+    n_components: int
     n_features_in_: int
     privacy_: PrivacyStatement
 
@@ -104,3 +106,13 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         if self.privacy_.event is not None:
             rows = self._public_domain(d).clip(rows)
         return self._as_declared(rows)
+
+    def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
+        d, k = self.n_features_in_, self.n_components
+        return {"mean_": (d,), "components_": (k, d), "noise_variance_": (d,)}
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        require_numbers(arrays, self._saved_shapes())
+        require_positive("noise_variance_", arrays["noise_variance_"])
+        self.mean_, self.components_ = arrays["mean_"], arrays["components_"]
+        self.noise_variance_ = arrays["noise_variance_"]

@@ -13,6 +13,13 @@ from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.loop import spread_of_draws
 from dpem.em.progress import Progress
+from dpem.em.saved_arrays import (
+    require,
+    require_covariances,
+    require_laws,
+    require_numbers,
+    require_positive,
+)
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
 from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_incomplete import expected_rows
@@ -371,10 +378,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        if arrays["means_"].ndim != 2:
-            raise KeyError("means_")
-        k, d = arrays["means_"].shape
-        b = len(arrays["background_weights"])
+        k, d, b = len(arrays["weights_"]), self.n_features_in_, len(arrays["background_weights"])
+        require(1 <= k <= self.n_components, "at most n_components components")
         shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
         shapes = {"weights": (k,), "means": (k, d), "covariances": shape}
         expected: dict[str, tuple[int, ...]] = {f"{name}_": value for name, value in shapes.items()}
@@ -384,10 +389,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             "background_means": (b, d),
             "background_covariances": (b, d, d),
         }
-        if {name: value.shape for name, value in arrays.items()} != expected or d != self.n_features_in_:
-            raise KeyError("arrays")
-        if not all(value.dtype == np.float64 and np.isfinite(value).all() for value in arrays.values()):
-            raise KeyError("arrays")
+        require_numbers(arrays, expected)
+        require_laws("weights_", arrays["weights_"])
         self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
         self.n_components_ = k
         self.background_ = BackgroundComponents(
@@ -395,9 +398,10 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         )
         self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
         weights, _, covariances = self._all_components()
-        proper = (weights > 0).all() and abs(weights.sum() - 1) < 1e-6
-        if not proper or not (np.linalg.eigvalsh(covariances) > 0).all():
-            raise KeyError("parameters")
+        require_laws("background_weights", weights)
+        require_covariances("covariances_", covariances)
+        for name, value in self.standard_errors_.items():
+            require_positive(name, value, or_zero=True)
 
 
 def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, stacklevel: int = 3) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.em.saved_arrays import require, require_laws, require_numbers, require_positive
 from dpem.models.mixed_cells import ColumnCells
 from dpem.models.mixed_density import MixedBlock, MixedDensity
 from dpem.models.mixed_oneshot import FittedTable
@@ -37,71 +38,56 @@ def arrays_of(fitted: FittedTable) -> dict[str, NDArray[Any]]:
 
 
 def table_from_arrays(grid: LevelGrid, arrays: dict[str, NDArray[Any]]) -> FittedTable:
-    """Take back what `arrays_of` gave; a KeyError says that something is missing or is not what it was."""
-    cells = _cells(grid, arrays)
-    _check_law(arrays["parts"])
+    """Take back what `arrays_of` gave, checked."""
+    arrays = dict(arrays)
+    cells = _cells(grid, arrays.pop("of_level"), arrays.pop("level_probabilities"))
+    parts = arrays.pop("parts")
+    require(parts.ndim == 1, "a list of parts")
+    require_laws("parts", parts)
     blocks: list[MixedBlock] = []
     while f"block_{len(blocks)}_columns" in arrays:
-        blocks.append(_block(cells, arrays, len(blocks)))
+        blocks.append(_block(cells, len(parts), arrays, len(blocks)))
     m = len(cells)
     seen = [j for block in blocks for j in block.columns]
     left = sorted(set(range(m)) - set(seen))
-    if len(seen) != len(set(seen)) or len(left) > 1 or not blocks:
-        raise KeyError("columns")
-    if len(arrays["parts"]) != (cells[left[0]].size if left else 1):
-        raise KeyError("parts")
-    for name in ("dependence", "misfit"):
-        if arrays[name].shape != (m, m) or arrays[name].dtype != np.float64:
-            raise KeyError(name)
-    if arrays["smoothing"].shape != () or arrays["smoothing"].dtype != np.float64:
-        raise KeyError("smoothing")
-    density = MixedDensity(tuple(cells), tuple(blocks), arrays["parts"], left[0] if left else None)
+    require(len(seen) == len(set(seen)) and len(left) <= 1 and blocks, "each column once")
+    require(len(parts) == (cells[left[0]].size if left else 1), "a part for each value of the target")
+    # They inform alone: pairs that were not counted have none, and complete smoothing is infinite.
+    known = {name: np.nan_to_num(value) for name, value in arrays.items()}
+    require_numbers(known, {"dependence": (m, m), "misfit": (m, m), "smoothing": ()})
+    require_positive("smoothing", known["smoothing"], or_zero=True)
+    density = MixedDensity(tuple(cells), tuple(blocks), parts, left[0] if left else None)
     return FittedTable(density, float(arrays["smoothing"]), arrays["dependence"], arrays["misfit"])
 
 
-def _cells(grid: LevelGrid, arrays: dict[str, NDArray[Any]]) -> list[ColumnCells]:
+def _cells(grid: LevelGrid, of_level: NDArray[Any], probabilities: NDArray[Any]) -> list[ColumnCells]:
     ends = np.cumsum(grid.sizes)
-    of_level, probabilities = arrays["of_level"], arrays["level_probabilities"]
-    if of_level.shape != (ends[-1],) or probabilities.shape != (ends[-1],) or of_level.dtype.kind != "i":
-        raise KeyError("levels")
+    require(of_level.shape == probabilities.shape == (ends[-1],), "cells and probabilities of all levels")
+    require(of_level.dtype.kind == "i", "whole numbers in 'of_level'")
     cells = []
     for levels, numbers, law in zip(
         grid.columns, np.split(of_level, ends[:-1]), np.split(probabilities, ends[:-1]), strict=True
     ):
-        _check_law(law)
-        if (
-            numbers.min() < 0
-            or numbers.max() >= len(numbers)
-            or (np.bincount(numbers) == 0)[: int(numbers.max()) + 1].any()
-        ):
-            raise KeyError("of_level")
-        if (law <= 0).any():
-            raise KeyError("level_probabilities")
+        require_laws("level_probabilities", law)
+        require_positive("level_probabilities", law)
+        numbered = np.array_equal(np.unique(numbers), np.arange(numbers.max() + 1))
+        require(numbered, "cells that are numbered, none empty, in 'of_level'")
         cells.append(ColumnCells(levels, numbers.astype(np.intp), law))
     return cells
 
 
-def _block(cells: list[ColumnCells], arrays: dict[str, NDArray[Any]], number: int) -> MixedBlock:
-    columns = arrays[f"block_{number}_columns"]
-    weights, tables = arrays[f"block_{number}_weights"], arrays[f"block_{number}_tables"]
-    if columns.ndim != 1 or columns.dtype.kind != "i" or not columns.size:
-        raise KeyError("columns")
-    if columns.min() < 0 or columns.max() >= len(cells):
-        raise KeyError("columns")
+def _block(
+    cells: list[ColumnCells], n_parts: int, arrays: dict[str, NDArray[Any]], number: int
+) -> MixedBlock:
+    columns, weights, tables = (
+        arrays.pop(f"block_{number}_{name}") for name in ("columns", "weights", "tables")
+    )
+    require(columns.ndim == 1 and columns.size and columns.dtype.kind == "i", "a list of columns")
+    require(columns.min() >= 0 and columns.max() < len(cells), "columns of the schema")
     sizes = [cells[j].size for j in columns]
-    if weights.ndim != 2 or len(weights) != len(arrays["parts"]):
-        raise KeyError("weights")
-    if tables.shape != (weights.shape[1], sum(sizes)):
-        raise KeyError("tables")
+    require(weights.ndim == 2 and len(weights) == n_parts, "weights for each part")
+    require(tables.shape == (weights.shape[1], sum(sizes)), "tables of all cells")
     split = np.split(tables, np.cumsum(sizes)[:-1], axis=1)
     for law in (weights, *split):
-        _check_law(law)
+        require_laws(f"block_{number}", law)
     return MixedBlock(tuple(map(int, columns)), weights, tuple(split))
-
-
-def _check_law(probabilities: NDArray[Any]) -> None:
-    """Raise unless these are probabilities, the last axis summing to 1."""
-    if probabilities.dtype != np.float64 or not np.isfinite(probabilities).all() or not probabilities.size:
-        raise KeyError("probabilities")
-    if (probabilities < 0).any() or not np.allclose(probabilities.sum(axis=-1), 1.0, atol=1e-6):
-        raise KeyError("probabilities")

@@ -22,6 +22,7 @@ from dpem.data.levels import LevelGrid
 from dpem.data.table_types import listed
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
+from dpem.em.saved_arrays import require
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.mixed_density import UNKNOWN
@@ -562,12 +563,9 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
     def _restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
         fitted = table_from_arrays(LevelGrid(self.schema), arrays)
         target = fitted.density.target
-        if self.target is not None and self.target not in self.schema.names:
-            raise KeyError("target")
-        if target is not None and self.schema.names[target] != self.target:
-            raise KeyError("target")
-        if self.n_features_in_ != len(self.schema.names):
-            raise KeyError("n_features_in")
+        names = self.schema.names
+        require(self.target is None or self.target in names, "a target among the columns")
+        require(target is None or names[target] == self.target, "parts of the target")
         self._keep(fitted)
 
 

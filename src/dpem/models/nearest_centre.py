@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.metrics.pairwise import euclidean_distances
+
+from dpem.em.saved_arrays import require_numbers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +21,9 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
     """Predict, transform and score by distances to `cluster_centers_`."""
 
     cluster_centers_: NDArray[np.float64]
+    n_clusters: int
+    n_features_in_: int
+    _fitted_arrays: ClassVar[tuple[str, ...]]
 
     if TYPE_CHECKING:
 
@@ -43,6 +48,12 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the sum of squared distances to the nearest centre. As sensitive as X."""
         return -squared_distance_to_nearest(self._rows(X), self.cluster_centers_)
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        shape = self.n_clusters, self.n_features_in_
+        require_numbers(arrays, dict.fromkeys(self._fitted_arrays, shape))
+        for name, array in arrays.items():
+            setattr(self, name, array)
 
 
 def squared_distance_to_nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> float:

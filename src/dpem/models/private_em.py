@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -17,6 +18,7 @@ from dpem.em.exponential_family import ExponentialFamily
 from dpem.em.loop import spread_of_draws
 from dpem.em.model_check import check_model
 from dpem.em.progress import Progress
+from dpem.em.saved_arrays import require, require_numbers, require_positive
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.private_em_fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
@@ -167,12 +169,12 @@ class ModelEstimator(PrivateEstimator):
         """Columns are checked by the model."""
 
     @classmethod
-    def _rebuilt(
+    def _restore(
         cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
     ) -> Self:
         parameters = dict(parameters)
         schema = Schema(parameters.pop("fitted_schema"))
-        model = super()._rebuilt(metadata, {}, parameters)
+        model = super()._restore(metadata, {}, parameters)
         released = {
             name.removeprefix("parameter_"): value
             for name, value in arrays.items()
@@ -183,17 +185,22 @@ class ModelEstimator(PrivateEstimator):
             for name, value in arrays.items()
             if name.startswith("standard_error_")
         }
-        shapes = {name: value.shape for name, value in released.items()}
-        if not released or shapes != {name: value.shape for name, value in errors.items()}:
-            raise KeyError("arrays")
-        if not all(value.dtype == np.float64 and np.isfinite(value).all() for value in arrays.values()):
-            raise KeyError("arrays")
+        require(released and len(schema.columns) == model.n_features_in_, "parameters, and columns of rows")
+        expected = {f"parameter_{name}": value.shape for name, value in released.items()}
+        expected |= {f"standard_error_{name}": value.shape for name, value in released.items()}
+        require_numbers(arrays, expected)
+        for name, value in errors.items():
+            require_positive(name, value, or_zero=True)
         model._keep(schema, released)
+        model._check_parameters()
         model.standard_errors_ = errors
         return model
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         """Arrays are taken back with the schema that they belong to."""
+
+    def _check_parameters(self) -> None:
+        """Raise where a file's parameters are none of this model; of code of others nothing is known."""
 
 
 class PrivateEM(ModelEstimator):
@@ -330,13 +337,15 @@ class PrivateEM(ModelEstimator):
         return saved
 
     @classmethod
-    def _restore(cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], model: Any = None) -> Self:
+    def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
         if not isinstance(model, ExponentialFamily):
             raise InvalidArgumentError(
                 "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "
                 "model=...)."
             )
-        expected = metadata["parameters"]["model"]
-        if type(model).__name__ != expected:
-            raise _validate.fail(f"a model {expected}, as in the file", "model", type(model).__name__)
-        return cls._rebuilt(metadata, arrays, metadata["parameters"] | {"model": model})
+        expected, given = parameters.get("model"), type(model).__name__
+        if given != expected:
+            raise _validate.fail(
+                f"a model {textwrap.shorten(str(expected), 80)}, as in the file", "model", given
+            )
+        return parameters | {"model": model}

@@ -20,6 +20,7 @@ import numpy as np
 from scipy import special
 
 from dpem.em.exponential_family import BlockFamily
+from dpem.em.saved_arrays import require, require_laws, require_numbers, require_positive
 from dpem.em.shrinkage import kept_part
 from dpem.em.softmax import softmax
 from dpem.models.gaussian_mixture_step import count_weights, onto_simplex
@@ -54,6 +55,10 @@ class ProductMixture(BlockFamily):
     @abstractmethod
     def natural(self, parameters: Parameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return eta (k, f) and c (k, d): of every column, since a missing cell has none."""
+
+    @abstractmethod
+    def check_parameters(self, parameters: Parameters) -> None:
+        """Raise where parameters out of a file are none of this model."""
 
     @abstractmethod
     def cells(
@@ -172,6 +177,14 @@ class CategoricalFamily(ProductMixture):
         ]
         return np.stack(hot)
 
+    def check_parameters(self, parameters: Parameters) -> None:
+        """Raise unless there are weights, and probabilities of each column's categories, none zero."""
+        k = self.n_components
+        require_numbers(parameters, {"weights": (k,), "probabilities": (k, sum(self.sizes))})
+        for law in (parameters["weights"], *self.tables(parameters)):
+            require_laws("probabilities", law)
+            require_positive("probabilities", law)
+
     def tables(self, parameters: Parameters) -> list[NDArray[np.float64]]:
         """Return for every column the probabilities of its categories, (k, categories)."""
         return np.split(parameters["probabilities"], np.cumsum(self.sizes)[:-1], axis=1)
@@ -225,6 +238,15 @@ class PoissonFamily(ProductMixture):
         """Return counts over their bounds."""
         parts = rows / np.array(self.bounds)[:, None]
         return np.where(np.isnan(parts), 0.0, np.minimum(np.maximum(parts, 0.0), 1.0))
+
+    def check_parameters(self, parameters: Parameters) -> None:
+        """Raise unless there are weights, and means between zero and the bounds."""
+        k = self.n_components
+        require_numbers(parameters, {"weights": (k,), "means": (k, self.n_columns)})
+        require_laws("weights", parameters["weights"])
+        for name, value in parameters.items():
+            require_positive(name, value)
+        require((parameters["means"] <= np.array(self.bounds)).all(), "means within the bounds")
 
     def natural(self, parameters: Parameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the bound times the logarithm of the mean, and the mean's negative."""

@@ -17,8 +17,6 @@ from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, fit_factors
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from dpem.data import Domain, Schema
     from dpem.em.estimator import Ledger
     from dpem.privacy.sensitivity import Norm
@@ -148,10 +146,3 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 
     def _public_domain(self, n_columns: int) -> Domain:
         return self._domain(n_columns)
-
-    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        super()._restore_arrays(arrays)
-        d, k = self.n_features_in_, self.n_components
-        shapes = [getattr(self, name).shape for name in self._fitted_arrays]
-        if shapes != [(d,), (k, d), (d,)] or not (self.noise_variance_ > 0).all():
-            raise KeyError("arrays")

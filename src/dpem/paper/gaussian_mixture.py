@@ -14,6 +14,7 @@ from dpem.em.estimator import PrivateEstimator
 from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.plan import Plan, Stage
 from dpem.em.progress import Progress
+from dpem.em.saved_arrays import require_covariances, require_laws, require_numbers
 from dpem.models.gaussian_density import (
     BackgroundComponents,
     GaussianDensityMixin,
@@ -229,9 +230,10 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         )
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        k, d = len(arrays["weights_"]), self.n_features_in_
-        if arrays["means_"].shape != (k, d) or arrays["covariances_"].shape != (k, d, d):
-            raise KeyError("arrays")
+        k, d = self.n_components, self.n_features_in_
+        require_numbers(arrays, {"weights_": (k,), "means_": (k, d), "covariances_": (k, d, d)})
+        require_laws("weights_", arrays["weights_"])
+        require_covariances("covariances_", arrays["covariances_"])
         self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
         self._finish(d)
 

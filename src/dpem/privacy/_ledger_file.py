@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+# In a damaged file SQLite may quote what is no text, and its own error then cannot be made.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
@@ -72,7 +74,7 @@ def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("PRAGMA synchronous = EXTRA")
             yield connection
-    except sqlite3.Error as error:  # full disk, read-only file, not a database, locked for a minute
+    except SQLITE_ERRORS as error:  # full disk, read-only file, not a database, locked for a minute
         raise LedgerError(
             f"Expected a ledger that can be read and written at {str(path)!r}, but SQLite says: "
             f"{error}. Nothing was released."
@@ -121,5 +123,6 @@ def tampered(path: Path, what: str) -> LedgerTamperedError:
 
 def chained_hash(previous: str, record: dict[str, Any]) -> str:
     """Return the hash of a record and of all that came before it."""
-    content = json.dumps([previous, record], sort_keys=True, ensure_ascii=True)
+    # In a damaged file text may have become bytes, which JSON has not: then no hash fits.
+    content = json.dumps([previous, record], sort_keys=True, ensure_ascii=True, default=repr)
     return hashlib.sha256(content.encode()).hexdigest()

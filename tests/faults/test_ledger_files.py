@@ -1,0 +1,92 @@
+"""Damaged ledgers and transcripts: cut or flipped, they are refused, or say what they said before."""
+
+import random
+import warnings
+
+import numpy as np
+import pytest
+
+import dpem
+from dpem import Ledger
+from dpem.errors import DpemError, TranscriptError
+from dpem.privacy import GaussianEvent
+
+X = np.random.default_rng(0).normal(0, 0.3, (300, 2))
+
+
+def damaged(content, n, seed):
+    """Yield files that were cut, and files with one bit flipped."""
+    chance = random.Random(seed)
+    for length in chance.sample(range(len(content)), n // 3):
+        yield content[:length]
+    for bit in chance.sample(range(8 * len(content)), n):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        yield bytes(flipped)
+
+
+def test_a_damaged_ledger_never_forgets_a_charge(tmp_path):
+    """Opened, verified, read and charged again: an error of this package, or every record as it was."""
+    ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=5.0, cap_delta=1e-6)
+    for i in range(12):
+        ledger.spend(GaussianEvent(50.0 + i), purpose=f"release {i}")
+    before, path = ledger.export(), tmp_path / "damaged"
+    refused = 0
+    for content in damaged(ledger.path.read_bytes(), 150, seed=1):
+        path.write_bytes(content)
+        try:
+            found = Ledger(path)
+            found.verify()
+            assert found.export() == before
+            assert found.spend(GaussianEvent(100.0), purpose="more").number == 13
+        except DpemError:
+            refused += 1
+    assert refused > 60
+
+
+@pytest.mark.parametrize("bit", [7, 0])
+def test_text_that_became_something_else(tmp_path, bit):
+    """Every place where one flip turns text into bytes, or SQLite's own words into what is no text."""
+    ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=5.0, cap_delta=1e-6)
+    ledger.spend(GaussianEvent(50.0), purpose="release")
+    content, path = ledger.path.read_bytes(), tmp_path / "damaged"
+    before = ledger.export()
+    used = [place for place, byte in enumerate(content) if byte]
+    for place in used[bit::9]:
+        flipped = bytearray(content)
+        flipped[place] ^= 1 << bit
+        path.write_bytes(flipped)
+        try:
+            assert Ledger(path).export() == before
+        except DpemError:
+            continue
+
+
+def test_a_damaged_transcript_never_gives_another_fit(tmp_path):
+    """A fit that goes on from it is the same to the last bit, is refused, or begins anew and is paid for."""
+    ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=50.0, cap_delta=1e-6)
+    path = tmp_path / "transcript"
+
+    def fit():
+        with warnings.catch_warnings(), dpem.resumable(path):
+            warnings.simplefilter("ignore")
+            return dpem.KMeans(2, epsilon=0.1, delta=1e-6, data_norm=2.0, n_jobs=1, ledger=ledger).fit(X)
+
+    model = fit()
+    content = path.read_bytes()
+    refused = 0
+    for damage in damaged(content, 36, seed=2):
+        path.write_bytes(damage)
+        charges = len(ledger.history())
+        try:
+            found = fit()
+        except TranscriptError:
+            refused += 1
+            assert len(ledger.history()) == charges
+            continue
+        if len(ledger.history()) == charges:
+            np.testing.assert_array_equal(found.cluster_centers_, model.cluster_centers_)
+            assert found.charge_ == model.charge_
+        else:
+            assert not damage  # an empty file is a new one
+    assert refused > 12

@@ -1,0 +1,65 @@
+"""Damaged models: cut anywhere, or with one bit flipped, a file is refused or gives the same model."""
+
+import os
+import random
+import zipfile
+
+import pytest
+
+import dpem
+from dpem.em.persistence import ModelFileError
+from support.estimators import ESTIMATORS
+from support.model_files import load, same, saved
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_no_part_of_a_file_is_read_as_whole(name, tmp_path):
+    """Cut at some 25 lengths, the last bytes among them."""
+    content, model = saved(name)
+    path = tmp_path / "model"
+    path.write_bytes(content)
+    assert same(load(name, path), model)
+    chance = random.Random(name)
+    lengths = {0, 1, 22, *range(len(content) - 12, len(content)), *chance.sample(range(len(content)), 12)}
+    for length in lengths:
+        path.write_bytes(content[:length])
+        with pytest.raises(ModelFileError):
+            load(name, path)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_a_flipped_bit_never_gives_another_model(name, tmp_path):
+    """50 of them: an error of model files and no other, or the model to the last bit."""
+    content, model = saved(name)
+    path, chance = tmp_path / "model", random.Random(name)
+    refused = 0
+    for bit in chance.sample(range(8 * len(content)), 50):
+        damaged = bytearray(content)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        try:
+            assert same(load(name, path), model), bit
+        except ModelFileError:
+            refused += 1
+    assert refused > 12
+
+
+def test_what_is_no_regular_file_is_not_read(tmp_path):
+    """Reading a pipe would wait for ever, and a device may never end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
+        with pytest.raises(ModelFileError, match="no regular file"):
+            dpem.load(path)
+
+
+def test_a_model_larger_than_a_small_file_may_claim_is_saved_and_loaded(tmp_path, monkeypatch):
+    """Beyond that limit arrays are not compressed, so that a file weighs what it claims."""
+    model = saved("GaussianMixture")[1]
+    monkeypatch.setattr("dpem.em.persistence._ROOM", 100)
+    model.save(tmp_path / "model")
+    with zipfile.ZipFile(tmp_path / "model") as file:
+        assert {member.compress_type for member in file.infolist()} == {zipfile.ZIP_STORED}
+    assert same(dpem.load(tmp_path / "model"), model)
+    (tmp_path / "small").write_bytes(saved("GaussianMixture")[0])
+    with pytest.raises(ModelFileError):
+        dpem.load(tmp_path / "small")

@@ -1,0 +1,98 @@
+"""A ledger, transcript or folder that this user may not write: nothing is read, and nothing is lost."""
+
+import codecs
+import os
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpem
+from dpem import Ledger
+from dpem.data import TableRows
+from dpem.em.persistence import ModelFileError
+from dpem.errors import LedgerError, OutputError, TranscriptError
+from support.processes import apart
+
+X = np.random.default_rng(0).normal(0, 0.3, (500, 2))
+NOBODY = 65534
+
+
+def kmeans(**arguments):
+    return dpem.KMeans(2, epsilon=1.0, delta=1e-6, data_norm=2.0, n_jobs=1, **arguments)
+
+
+@pytest.fixture
+def folder():
+    """Make a folder that others may look into, unlike those of pytest; permissions do not stop root."""
+    with tempfile.TemporaryDirectory() as name:
+        path = Path(name)
+        Ledger.create(path / "ledger", name="x", cap_epsilon=9.0, cap_delta=1e-6)
+        kmeans(ledger=path / "ledger").fit(X).save(path / "model")
+        path.chmod(0o755)
+        yield path
+        path.chmod(0o755)
+
+
+def _without_rights(use, folder):
+    def refuse(self):
+        raise AssertionError("A row was read.")
+
+    TableRows.block = refuse
+    codecs.lookup("cp437")  # of zip files; the library may be out of sight in a moment
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+    return use(folder)
+
+
+def _charge(folder):
+    kmeans(ledger=folder / "ledger").fit(X)
+
+
+def _look(folder):
+    ledger = Ledger(folder / "ledger")
+    ledger.verify()
+    return len(ledger.history())
+
+
+def _resume(folder):
+    with dpem.resumable(folder / "transcript"):
+        kmeans(ledger=folder / "ledger").fit(X)
+
+
+def _save(folder):
+    dpem.load(folder / "model").save(folder / "model")
+
+
+def _load(folder):
+    dpem.load(folder / "model")
+
+
+@pytest.mark.parametrize(("of_file", "of_folder"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)])
+def test_a_ledger_that_cannot_be_written_pays_for_nothing(folder, of_file, of_folder):
+    """The file is read-only, or its folder (then SQLite has no journal); whoever may read can still look."""
+    (folder / "ledger").chmod(of_file)
+    folder.chmod(of_folder)
+    with pytest.raises(LedgerError, match="Nothing was released"):
+        apart(_without_rights, _charge, folder)
+    assert apart(_without_rights, _look, folder) == 1
+    assert len(Ledger(folder / "ledger").history()) == 1
+
+
+@pytest.mark.parametrize(
+    ("use", "error"), [(_resume, TranscriptError), (_save, OutputError), (_load, ModelFileError)]
+)
+def test_other_files_say_what_is_wrong(folder, use, error):
+    """Nothing is charged, and what is there stays."""
+    if use is _load:
+        (folder / "model").chmod(0o000)
+    folder.chmod(0o555)
+    before = (folder / "model").read_bytes() if os.geteuid() == 0 or use is not _load else None
+    with pytest.raises(error):
+        apart(_without_rights, use, folder)
+    if before is not None:
+        assert (folder / "model").read_bytes() == before
+    assert len(Ledger(folder / "ledger").history()) == 1

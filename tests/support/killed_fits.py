@@ -1,0 +1,145 @@
+"""A program that starts fits and kills them: `python killed_fits.py FOLDER SEED ESTIMATOR=KILLS...`.
+
+Each fit charges the folder's ledger under a name of its own, saves its model, and notes in a file when its
+rows are read and when its model is there. It is killed at a random line of the code that charges, releases or
+writes, or at a random moment. Children are forked after a first fit on one thread, so that many are quick.
+"""
+
+import functools
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from contextlib import nullcontext
+from pathlib import Path
+
+import dpem
+from dpem.data import TableRows
+from support.estimators import ESTIMATORS
+from support.sources import made_table
+
+FILES = (
+    "ledger",
+    "_ledger_file",
+    "release",
+    "transcript",
+    "persistence",
+    "_files",
+    "estimator",
+    "interrupts",
+)
+FRAME = made_table(200)
+
+
+def note(folder, word, token):
+    """Append a line that outlives the process."""
+    file = os.open(folder / word, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.write(file, f"{token}\n".encode())
+    os.close(file)
+
+
+def fit(folder, name, token, *, resumable):
+    """Fit and save under a ledger; with `resumable`, go on from what an earlier run released."""
+    read = TableRows.block
+
+    def noted(self):
+        note(folder, "read", token)
+        return read(self)
+
+    TableRows.block = noted
+    ledger = dpem.Ledger(folder / "ledger", purpose=token)
+    with dpem.resumable(folder / f"{token}.transcript") if resumable else nullcontext():
+        model = ESTIMATORS[name](epsilon=0.01, n_jobs=1, ledger=ledger).fit(FRAME)
+    model.save(folder / f"{token}.model")
+    note(folder, "saved", token)
+
+
+def count_lines(kill_at=None):
+    """Count the lines that run of the code that matters; kill this process before a line of this number."""
+    seen = [0]
+
+    def line(frame, event, _):
+        if event == "line":
+            seen[0] += 1
+            if seen[0] == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return line
+
+    @functools.cache
+    def matters(name):
+        return "dpem" in Path(name).parts and Path(name).stem in FILES
+
+    def call(frame, *_):
+        return line if matters(frame.f_code.co_filename) else None
+
+    sys.settrace(call)
+    return seen
+
+
+def child(work):
+    """Run something in a forked process that ends with it; return its number."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            work()
+            os._exit(0)
+        except BaseException as error:  # noqa: BLE001  (whatever it is, the parent is to tell it)
+            sys.stderr.write(f"{type(error).__name__}: {error}\n")
+            os._exit(1)
+    return pid
+
+
+def end(pid):
+    """Wait for a child; it was killed, or it succeeded."""
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status not in (0, -signal.SIGKILL):
+        sys.exit("A child failed.")
+    return status
+
+
+def lines_of(folder, name, *, resumable):
+    """Return how many lines of the code that matters a whole fit takes."""
+
+    def work():
+        seen = count_lines()
+        fit(folder, name, f"{name} whole {resumable}", resumable=resumable)
+        sys.settrace(None)
+        note(folder, "lines", seen[0])
+
+    end(child(work))
+    return int((folder / "lines").read_text().split()[-1])
+
+
+def main(folder, seed, *estimators):
+    """Kill fits of each estimator, at lines and at moments, with a transcript and without."""
+    warnings.simplefilter("ignore")
+    chance, folder, kills = random.Random(int(seed)), Path(folder), 0
+    for name, times in (estimator.split("=") for estimator in estimators):
+        ESTIMATORS[name](epsilon=0.01, n_jobs=1).fit(FRAME)
+        for resumable in (False, True):
+            lines = lines_of(folder, name, resumable=resumable)
+            for number, at in enumerate(chance.sample(range(1, lines), int(times))):
+                token = f"{name} {'goes on' if resumable else number}"
+
+                def at_line(name=name, token=token, at=at, resumable=resumable):
+                    count_lines(at)
+                    fit(folder, name, token, resumable=resumable)
+
+                kills += end(child(at_line)) != 0
+            started = time.monotonic()
+            end(child(lambda n=name, r=resumable: fit(folder, n, f"{n} timed {r}", resumable=r)))
+            took = time.monotonic() - started
+            for number in range(int(times) // 3):
+                token = f"{name} moment {'goes on' if resumable else number}"
+                pid = child(lambda n=name, t=token, r=resumable: fit(folder, n, t, resumable=r))
+                time.sleep(chance.uniform(0, took))
+                os.kill(pid, signal.SIGKILL)
+                kills += end(pid) != 0
+        end(child(lambda n=name: fit(folder, n, f"{n} goes on", resumable=True)))
+    sys.stdout.write(f"{kills}\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
