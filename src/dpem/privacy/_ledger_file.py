@@ -19,6 +19,9 @@ FORMAT_VERSION = 1
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
 
+# What SQLite raises; of a damaged file it may quote bytes that are no text, which Python cannot decode.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
 TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
 SPEND = ("number", "time", "purpose", "analyst", "event", "insecure_noise", "units", "total_units", "hash")
 
@@ -72,7 +75,7 @@ def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("PRAGMA synchronous = EXTRA")
             yield connection
-    except sqlite3.Error as error:  # full disk, read-only file, not a database, locked for a minute
+    except SQLITE_ERRORS as error:  # full disk, read-only file, not a database, locked for a minute
         raise LedgerError(
             f"Expected a ledger that can be read and written at {str(path)!r}, but SQLite says: "
             f"{error}. Nothing was released."
@@ -121,5 +124,6 @@ def tampered(path: Path, what: str) -> LedgerTamperedError:
 
 def chained_hash(previous: str, record: dict[str, Any]) -> str:
     """Return the hash of a record and of all that came before it."""
-    content = json.dumps([previous, record], sort_keys=True, ensure_ascii=True)
+    # Bytes in the place of text are no text with the same hash: no record holds a list.
+    content = json.dumps([previous, record], sort_keys=True, default=lambda blob: [repr(blob)])
     return hashlib.sha256(content.encode()).hexdigest()
