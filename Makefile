@@ -13,7 +13,7 @@ endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
 .PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -152,6 +152,9 @@ bench-gpu: build/gpu/.ready  ## one EM step on a GPU beside its bare matrix prod
 
 audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
 	$(BIN)/python -m pytest -m audit tests
+
+fuzz: $(READY)   ## a million made-up inputs against all that is read (half an hour; ARGS="--part 0.02": a trial)
+	$(BIN)/python -m fuzz.run $(ARGS)
 
 ends: $(READY)   ## the tests at both ends of the supported versions
 	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'narwhals==2.0.*' 'typer==0.15.*' 'rich==13.7.*' 'jinja2==3.1.*')

@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 def fail(expected: str, name: str, value: object, remedy: str = "") -> InvalidArgumentError:
     """Build the house error: ``Expected epsilon > 0, got epsilon=-1.0. Choose ...``."""
-    return InvalidArgumentError(f"Expected {expected}, got {name}={value!r}. {remedy}".rstrip())
+    return InvalidArgumentError(f"Expected {expected}, got {name}={shown(value)}. {remedy}".rstrip())
+
+
+def shown(value: object) -> str:
+    """Return how a value is written in a message; some cannot say it, such as integers of 5000 digits."""
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (the message is of what was expected, not of what a value does)
+        return f"one of type {type(value).__name__}"
 
 
 def real(value: Any, name: str, remedy: str = "") -> float:
@@ -77,12 +85,13 @@ def text(value: Any, name: str, remedy: str = "") -> str:
 
 def epsilon(value: Any, name: str = "epsilon") -> float:
     """Return a finite epsilon > 0 (up to 100,000, far beyond any use). Infinity is no budget."""
-    if isinstance(value, numbers.Real) and float(value) == math.inf:
+    if isinstance(value, numbers.Real) and value == math.inf:
         raise fail(f"a finite {name} > 0", name, value, "An infinite epsilon is no privacy and no budget.")
     remedy = "Values from 0.1 to 1 protect well; above 10 protects little."
-    if positive(value, name, remedy) > 1e5:
+    result = positive(value, name, remedy)
+    if result > 1e5:
         raise fail(f"{name} of at most 100,000", name, value, remedy)
-    return float(value)
+    return result
 
 
 def delta(value: Any, name: str = "delta") -> float:

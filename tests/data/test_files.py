@@ -114,6 +114,8 @@ def test_tabs_and_headers(tmp_path):
     [
         ({"format": "excel"}, "format"),
         ({"delimiter": ";;"}, "one character"),
+        ({"delimiter": '"'}, "no quote"),
+        ({"delimiter": "\n"}, "ends no line"),
         ({"columns": "age"}, "a list of names"),
         ({"columns": ["a", "a"]}, "different names"),
         ({"header": [1, 2]}, "a list of names"),

@@ -194,6 +194,8 @@ def test_bad_charges_are_refused(ledger, arguments, error, message):
         ({"cap_epsilon": -1}, "cap_epsilon"),
         ({"cap_epsilon": math.nan}, "cap_epsilon"),
         ({"cap_epsilon": "1"}, "cap_epsilon"),
+        ({"cap_epsilon": 10**400}, "cap_epsilon"),
+        ({"cap_epsilon": -(10**5000)}, "of type int"),
         ({"cap_delta": 0}, "cap_delta"),
         ({"cap_delta": 1}, "cap_delta"),
         ({"name": ""}, "name"),
@@ -374,6 +376,7 @@ def test_tampering_is_found(ledger, statement):
         "UPDATE spend SET total_units = 'zz' WHERE number = 3",
         "UPDATE spend SET units = 'abc' WHERE number = 3",
         "UPDATE spend SET event = 'not json' WHERE number = 3",
+        "UPDATE spend SET purpose = CAST(purpose AS BLOB) WHERE number = 3",
     ],
 )
 def test_nothing_is_charged_on_top_of_a_changed_record(ledger, statement):

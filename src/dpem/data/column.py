@@ -165,13 +165,15 @@ class Column:
         if self.bounds is not None:
             declared["bounds"] = list(self.bounds)
         if self.categories is not None and self.kind != "boolean":
-            added = self.outside == OTHER and self.categories[-1] == OTHER and len(self.categories) > 2
+            may_be_added = self.kind == "categorical" and self.outside == OTHER
+            added = may_be_added and self.categories[-1] == OTHER and len(self.categories) > 2
             declared["categories"] = list(self.categories[:-1] if added else self.categories)
         if self.missing:
             declared["missing"] = True
         if self.unit is not None:
             declared["unit"] = self.unit
-        if self.outside != default_outside(self.kind, self.categories, missing=self.missing):
+        usual = default_outside(self.kind, self.categories, missing=self.missing)
+        if (type(self.outside), self.outside) != (type(usual), usual):  # true is not 1
             declared["outside"] = self.outside
         if self.bounds_cost is not None:
             declared["bounds_cost"] = list(self.bounds_cost)
@@ -191,11 +193,11 @@ def declared_column(name: Any, declared: Any) -> Column:
             declared,
             'Such as {"kind": "continuous", "bounds": [0, 1]}.',
         )
-    unknown = [str(key) for key in declared if key not in _KEYS]
+    unknown = [_validate.shown(key) for key in declared if key not in _KEYS]
     if unknown:
         raise InvalidArgumentError(
             f"Expected kind, bounds, categories, missing, unit and outside for column {name!r}, got "
-            f"{', '.join(map(repr, sorted(unknown)))} too."
+            f"{', '.join(sorted(unknown))} too."
         )
     kind = _validate.one_of(declared.get("kind"), f"kind of column {name!r}", KINDS)
     for key, allowed in (
@@ -217,7 +219,7 @@ def declared_column(name: Any, declared: Any) -> Column:
     categories: tuple[Any, ...] | None = (False, True) if kind == "boolean" else None
     if declared.get("categories") is not None:
         categories = _categories(name, declared["categories"])
-    outside = declared.get("outside")
+    outside = _plain(declared.get("outside"))
     if outside is None:
         outside = default_outside(kind, categories, missing=missing)
     else:
@@ -256,12 +258,12 @@ def _bounds(name: str, declared: Any) -> tuple[float, float]:
 def _categories(name: str, declared: Any) -> tuple[Any, ...]:
     if isinstance(declared, str) or not isinstance(declared, Sequence) or not declared:
         raise _validate.fail(f"a list of categories for column {name!r}", "categories", declared)
-    categories = tuple(item.item() if isinstance(item, np.generic) else item for item in declared)
-    keys = [category_key(category) for category in categories]
-    if not all(keys) or any(isinstance(c, float) and not math.isfinite(c) for c in categories):
+    categories = tuple(_plain(item) for item in declared)
+    if not all(map(_is_category, categories)):
         raise _validate.fail(
             f"text or numbers as categories of column {name!r}", "categories", list(categories)
         )
+    keys = [category_key(category) for category in categories]
     doubled = sorted(key for key, count in Counter(keys).items() if count > 1)
     if doubled:
         raise InvalidArgumentError(
@@ -271,6 +273,20 @@ def _categories(name: str, declared: Any) -> tuple[Any, ...]:
     if len(categories) < 2:
         raise _validate.fail(f"two categories or more for column {name!r}", "categories", list(categories))
     return categories
+
+
+def _plain(item: Any) -> Any:
+    return item.item() if isinstance(item, np.generic) else item
+
+
+def _is_category(item: Any) -> bool:
+    """Whether a value can be a category: text that a file can hold, or a number that is a float."""
+    if not isinstance(item, str | int | float):
+        return False
+    try:
+        return bool(item.encode()) if isinstance(item, str) else math.isfinite(float(item))
+    except (OverflowError, UnicodeEncodeError):
+        return False
 
 
 def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: bool) -> Any:
@@ -287,14 +303,15 @@ def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: boo
 def _check_outside(
     name: str, kind: str, outside: Any, categories: Sequence[Any] | None, *, missing: bool
 ) -> None:
-    if outside == "missing" and missing:
+    if _is_category(outside) and outside == "missing" and missing:
         return
     if kind in NUMBERS:
-        allowed = outside == "clip"
+        allowed = _is_category(outside) and outside == "clip"
         words = "'clip', or 'missing' where missing is true,"
     else:
-        allowed = (kind == "categorical" and outside == OTHER) or (
-            categories is not None and category_key(outside) in map(category_key, categories)
+        allowed = _is_category(outside) and (
+            (kind == "categorical" and outside == OTHER)
+            or (categories is not None and category_key(outside) in map(category_key, categories))
         )
         words = "one of the categories, 'other' where they have no order, or 'missing' where missing is true,"
     if not allowed:

@@ -6,6 +6,7 @@ hold whole row groups.
 
 from __future__ import annotations
 
+import codecs
 import csv as csv_module
 import io
 from abc import ABC, abstractmethod
@@ -167,6 +168,40 @@ class Arrow(FileFormat):
                 yield table.slice(start, n_rows)
 
 
+class _ValidText(io.RawIOBase):
+    """The bytes of a text file, with U+FFFD in place of what is no UTF-8.
+
+    Arrow decodes a line that is no row before it asks what to do with it; where it cannot, it raises, and
+    shows the bytes.
+    """
+
+    def __init__(self, file: Path) -> None:
+        import pyarrow as pa  # noqa: PLC0415
+
+        self._stream = pa.input_stream(str(file), compression="detect")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """Say that this can be read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, at most so many."""
+        while not self._ready:
+            raw = self._stream.read(size)
+            self._ready = self._decoder.decode(raw, final=not raw).encode()
+            if not raw:
+                break
+        found, self._ready = self._ready[:size], self._ready[size:]
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        super().close()
+
+
 class Csv(FileFormat):
     """CSV: cells are text, each parsed by itself; no type is told by looking at cells."""
 
@@ -182,7 +217,7 @@ class Csv(FileFormat):
 
         names = self.files.header
         return csv.open_csv(
-            file,
+            _ValidText(file),
             read_options=csv.ReadOptions(
                 use_threads=False, block_size=block, column_names=None if names is None else list(names)
             ),
@@ -280,7 +315,7 @@ class Csv(FileFormat):
             except pa.ArrowInvalid:  # a line longer than a block: whether there is one must not show
                 if not self._has_rows(file):
                     return
-                if block >= _CSV_LARGEST:
+                if (self.strict and bad) or block >= _CSV_LARGEST:
                     raise
                 block *= 16
         if bad:

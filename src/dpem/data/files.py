@@ -45,9 +45,10 @@ class Files:
 
     Notes
     -----
-    Cells of CSV are text in UTF-8, parsed one by one by the schema; an empty cell is missing. A line with too
-    few or too many cells is a row whose cells are all missing. Rows are records as a CSV writer makes them:
-    a quote that is opened and not closed takes other lines with it (docs/known-vulnerabilities.md).
+    Cells of CSV are text in UTF-8, parsed one by one by the schema; an empty cell is missing, and bytes that
+    are no UTF-8 are read as U+FFFD. A line with too few or too many cells is a row whose cells are all
+    missing. Rows are records as a CSV writer makes them: a quote that is opened and not closed takes other
+    lines with it (docs/known-vulnerabilities.md).
     """
 
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -60,8 +61,9 @@ class Files:
         if self.format is not None:
             _validate.one_of(self.format, "format", FORMATS)
         delimiter: Any = self.delimiter
-        if not (isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()):
-            raise _validate.fail("one character", "delimiter", delimiter)
+        one = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
+        if not one or delimiter == '"' or not (delimiter.isprintable() or delimiter == "\t"):
+            raise _validate.fail("one character that is no quote and ends no line", "delimiter", delimiter)
         for name in ("columns", "header"):
             names = getattr(self, name)
             if names is None:

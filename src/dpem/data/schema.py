@@ -60,7 +60,8 @@ class Schema:
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
-        if not columns or not hasattr(columns, "items"):
+        given: Any = columns
+        if not isinstance(given, Mapping) or not given:
             raise _validate.fail("a mapping with at least one column", "columns", columns)
         declared = dict(columns)
         self.dataset: str | None = None
@@ -90,7 +91,7 @@ class Schema:
             raise InvalidArgumentError(
                 f"Expected a schema file, got path={str(path)!r}: {error.strerror}."
             ) from error
-        except ValueError as error:  # also UnicodeDecodeError, TOMLDecodeError and JSONDecodeError
+        except (ValueError, RecursionError) as error:  # among them those of UTF-8, TOML and JSON
             raise InvalidArgumentError(
                 f"Expected a schema in {kind.upper()}, got path={str(path)!r}, which is none: {error}."
             ) from error

@@ -170,7 +170,10 @@ class Transcript:
         if self._begun:
             return random_state
         if random_state is None:
-            return int(self._fact("seed", fresh_seed()))
+            seed = self._fact("seed", fresh_seed())
+            if not (seed.isascii() and seed.isdecimal() and int(seed[:11]) < 2**31):
+                raise self._damaged()
+            return int(seed)
         if isinstance(random_state, PublicRandom):
             raise _validate.fail(
                 "an integer or None in a resumable fit",
@@ -190,8 +193,7 @@ class Transcript:
         self._begun = True
         text = json.dumps([purpose, plan.to_dict(), facts], sort_keys=True)
         self._which = hashlib.sha256(text.encode()).hexdigest()
-        charged = self._value("charge")
-        if charged is None:
+        if not self.is_paid:
             return False  # nothing was paid or released: whatever was tried before does not bind
         if self._value("fit") != self._which:
             raise TranscriptError(
@@ -199,8 +201,8 @@ class Transcript:
                 f"number of rows. Nothing was charged. Repeat it as it was, or give this one a file of its "
                 f"own."
             )
-        self._check_charge(json.loads(charged), ledger)
-        n = self._run("SELECT count(*) FROM release").fetchone()[0]
+        self._check_charge(ledger)
+        n = self._run("SELECT count(*) FROM release")[0][0]
         warnings.warn(
             f"This fit continues the one in {self._path!r}: {n} releases are read there. The plan was paid "
             f"for then and is not charged again.",
@@ -209,20 +211,21 @@ class Transcript:
         )
         return True
 
-    def _check_charge(self, charge: dict[str, Any], ledger: Ledger | None) -> None:
+    def _check_charge(self, ledger: Ledger | None) -> None:
         """Raise unless ledger (or the lack of one) and noise are those of the run that is continued."""
-        if charge["secure_noise"] != entropy().is_secure:
+        charge, secure_noise = self._payment()
+        if secure_noise != entropy().is_secure:
             raise TranscriptError(
                 f"Expected noise from the same source as in {self._path!r}: seeded or not. Nothing was "
                 f"charged."
             )
-        if ledger is None and charge["number"] is None:
+        if ledger is None and charge is None:
             return
-        if ledger is not None and charge["number"] is not None:
+        if ledger is not None and charge is not None:
             with suppress(LedgerTamperedError):
-                ledger.verify(Head(charge["number"], charge["hash"]))
+                ledger.verify(Head(charge.number, charge.hash))
                 return
-        paid = "none did" if charge["number"] is None else f"that of {charge['ledger']!r}"
+        paid = "none did" if charge is None else f"that of {charge.ledger!r}"
         raise TranscriptError(
             f"Expected the ledger that paid for the fit in {self._path!r}: {paid}. Nothing was charged and "
             f"nothing was read."
@@ -244,10 +247,16 @@ class Transcript:
     @property
     def charge(self) -> Charge | None:
         """What an earlier run paid for this fit, where it paid a ledger."""
-        found = json.loads(self._value("charge") or "{}")
-        if found.get("number") is None:
-            return None
-        return Charge(found["ledger"], found["number"], found["hash"])
+        return self._payment()[0] if self.is_paid else None
+
+    def _payment(self) -> tuple[Charge | None, bool]:
+        """Return what a ledger was charged, where there was one, and whether noise was secure."""
+        try:
+            found = json.loads(self._value("charge") or "")
+            charge = None if found["number"] is None else Charge.from_dict(found)
+            return charge, found["secure_noise"]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._damaged() from error
 
     def next_release(self, stage: str, size: int) -> tuple[np.ndarray[Any, Any], bool] | None:
         """Return the next release of an earlier run, or None where it has ended."""
@@ -271,6 +280,11 @@ class Transcript:
         self._run("INSERT INTO release VALUES (?, ?, ?, ?, ?)", *row, _digest(row))
         self._position += 1
 
+    def _damaged(self) -> TranscriptError:
+        return TranscriptError(
+            f"Expected a whole transcript in {self._path!r}, got a damaged one. Nothing more was released."
+        )
+
     def _fact(self, name: str, value: Any) -> str:
         """Return what is noted under a name, after noting it where nothing is."""
         row = name, str(value)
@@ -283,22 +297,22 @@ class Transcript:
 
     def _row(self, query: str, key: Any) -> tuple[Any, ...] | None:
         """Return a row without its digest, which is checked: SQLite does not notice a changed value."""
-        row = self._run(query, key).fetchone()
-        if row is not None and _digest(row[:-1]) != row[-1]:
-            raise TranscriptError(
-                f"Expected a transcript as it was written, got {str(self._path)!r}, which is damaged. Take a "
-                f"copy of it, or begin anew with another file, which is charged again."
-            )
-        return None if row is None else tuple(row[:-1])
+        rows = self._run(query, key)
+        if not rows:
+            return None
+        row = rows[0]
+        if _digest(row[:-1]) != row[-1]:
+            raise self._damaged()
+        return tuple(row[:-1])
 
-    def _run(self, statement: str, *values: Any) -> sqlite3.Cursor:
+    def _run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         if os.getpid() != self._process:
             raise TranscriptError(
                 f"Expected the process that opened {self._path!r}, got one that was forked from it: both "
                 f"would release the rest of the plan."
             )
         try:
-            return self._connection.execute(statement, values)
+            return self._connection.execute(statement, values).fetchall()
         except SQLITE_ERRORS as error:
             raise _unusable(self._path, error) from error
 

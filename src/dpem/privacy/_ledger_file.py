@@ -21,6 +21,9 @@ FORMAT_VERSION = 1
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
 
+# What SQLite raises; of a damaged file it may quote bytes that are no text, which Python cannot decode.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
+
 TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
 SPEND = ("number", "time", "purpose", "analyst", "event", "insecure_noise", "units", "total_units", "hash")
 
@@ -123,6 +126,6 @@ def tampered(path: Path, what: str) -> LedgerTamperedError:
 
 def chained_hash(previous: str, record: dict[str, Any]) -> str:
     """Return the hash of a record and of all that came before it."""
-    # In a damaged file text may have become bytes, which JSON has not: then no hash fits.
-    content = json.dumps([previous, record], sort_keys=True, ensure_ascii=True, default=repr)
+    # Bytes in the place of text are no text with the same hash: no record holds a list.
+    content = json.dumps([previous, record], sort_keys=True, default=lambda blob: [repr(blob)])
     return hashlib.sha256(content.encode()).hexdigest()

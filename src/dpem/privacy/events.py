@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _MOST = 10**18  # of one kind: beyond any release, and within the floats
+_DEEPEST = 32  # compositions of compositions
 
 
 class Event:
@@ -122,6 +123,10 @@ class ComposedEvent(Event):
         if not parts:
             raise _validate.fail("at least one event", "parts", self.parts, "A plan cannot be empty.")
         object.__setattr__(self, "parts", tuple(parts))  # a tuple of plain values, whatever was given
+        if _depth(self) > _DEEPEST:
+            raise _validate.fail(f"at most {_DEEPEST} compositions in each other", "parts", "more")
+        if max(flatten(self).values()) > _MOST:
+            raise _validate.fail(f"at most {_MOST:g} releases of a kind", "parts", "more")
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> ComposedEvent:
@@ -136,6 +141,10 @@ class ComposedEvent(Event):
     def with_noise_times(self, factor: float) -> ComposedEvent:
         """Return the same events with all noise multiplied by `factor`."""
         return ComposedEvent(tuple((event.with_noise_times(factor), count) for event, count in self.parts))
+
+
+def _depth(event: Event) -> int:
+    return 1 + max(_depth(part) for part, _ in event.parts) if isinstance(event, ComposedEvent) else 0
 
 
 def as_event(plan: Event | Iterable[Event]) -> Event:
@@ -177,12 +186,17 @@ def flatten(event: Event) -> dict[Event, int]:
 
 def event_from_dict(description: Mapping[str, Any]) -> Event:
     """Rebuild the event that `to_dict` described; an unknown kind is refused by name."""
+    return _described(description, 0)
+
+
+def _described(description: Any, depth: int) -> Event:
     match description:
         case {"event": "gaussian", "noise_multiplier": noise_multiplier}:
             return GaussianEvent(noise_multiplier)
         case {"event": "laplace", "epsilon": epsilon}:
             return LaplaceEvent(epsilon)
-        case {"event": "composed", "parts": parts}:
-            return ComposedEvent(tuple((event_from_dict(part), part["count"]) for part in parts))
+        case {"event": "composed", "parts": [*parts]} if depth < _DEEPEST:
+            counted = [(_described(part, depth + 1), part.get("count")) for part in parts]
+            return ComposedEvent(tuple(counted))
     kind = description.get("event") if hasattr(description, "get") else description
     raise _validate.fail("a known kind of event with its fields", "event", kind)

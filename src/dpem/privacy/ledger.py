@@ -38,6 +38,9 @@ __all__ = ["Charge", "Head", "Ledger", "Spend"]
 # Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
 _UNITS = 2**100
 
+# What a record raises that is not as it was written.
+_UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
+
 
 @dataclass(frozen=True)
 class Head:
@@ -377,7 +380,7 @@ class Ledger:
             try:
                 units, total_units = int(record["units"]), int(record["total_units"])
                 event = event_from_dict(json.loads(record["event"]))
-            except (ValueError, KeyError, TypeError) as error:
+            except _UNREADABLE as error:
                 raise self._tampered(f"record {expected_number} cannot be read") from error
             total += units
             if total_units != total or not _is_cost_of(units, event):
@@ -473,14 +476,14 @@ class Ledger:
             self.created: str = terms["created"]
             self._cap_units = int(terms["cap_units"])
             self.cap = Budget(terms["cap_epsilon"], terms["cap_delta"], _mu_down(self._cap_units))
-        except (ValueError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             raise self._tampered("its terms cannot be read") from error
 
     def _spend_of(self, row: tuple[Any, ...]) -> Spend:
         number, time, purpose, analyst, event, insecure, units, _, digest = row
         try:
             composed, cost = event_from_dict(json.loads(event)), self._cost(int(units))
-        except (ValueError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             raise self._tampered(f"record {number} cannot be read") from error
         return Spend(number, time, purpose, analyst, composed, bool(insecure), cost, digest)
 

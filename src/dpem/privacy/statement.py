@@ -247,7 +247,10 @@ class PrivacyStatement:
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PrivacyStatement:
         """Rebuild what :meth:`to_dict` described; its claim is checked against its events again."""
-        fields = dict(description)
+        given: Any = description
+        if not isinstance(given, Mapping):
+            raise _damaged()
+        fields = dict(given)
         version = fields.pop("format", None)
         if version != FORMAT_VERSION:
             raise _validate.fail(f"statement format {FORMAT_VERSION}", "format", version)
@@ -271,7 +274,7 @@ class PrivacyStatement:
         """Rebuild a statement from JSON text."""
         try:
             description = json.loads(text)
-        except (TypeError, json.JSONDecodeError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise InvalidArgumentError("Expected JSON text of a privacy statement.") from error
         if not isinstance(description, dict):
             raise InvalidArgumentError("Expected a JSON object that holds a privacy statement.")

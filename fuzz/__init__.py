@@ -1,0 +1,1 @@
+"""Made-up inputs against everything that reads what others wrote. Run it with ``make fuzz``."""
