@@ -62,10 +62,8 @@ def test_neighbours_are_neighbours(adjacency):
             if adjacency == "add_remove":
                 assert abs(len(one) - len(other)) == rows_changed
                 continue
-            one, other = pd.DataFrame(one), pd.DataFrame(other)
-            same = (one == other) | (one.isna() & other.isna())
-            assert len(one) == len(other)
-            assert (~same.all(axis=1)).sum() <= rows_changed
+            cells = [[tuple(map(repr, row)) for row in np.asarray(table)] for table in (one, other)]
+            assert sum(a != b for a, b in zip(*cells, strict=True)) <= rows_changed
 
 
 def test_tables_that_are_no_neighbours_are_told():
@@ -81,10 +79,8 @@ def test_tables_that_are_no_neighbours_are_told():
         found.require()
 
 
-class Forgetful(dpem.ExponentialFamily):
-    """A plug-in model whose start looks at a file of rows: what nobody can stop, an audit finds."""
-
-    seen = None
+class Halves(dpem.ExponentialFamily):
+    """A plug-in model: half the means of two columns."""
 
     def start(self, schema, random_state, centres):
         return {"mean": np.zeros(2)}
@@ -93,27 +89,28 @@ class Forgetful(dpem.ExponentialFamily):
         return np.nan_to_num(row) / 2
 
     def m_step(self, statistics, parameters, n_rows, noise):
-        return {"mean": statistics / n_rows + float(np.nansum(LOOKED_AT[0]) * 1e-9)}
+        return {"mean": statistics / n_rows}
 
 
-LOOKED_AT = [np.zeros((1, 2))]
+class Peeking(dpem.PrivateEM):
+    """A user's own estimator that keeps something of the rows."""
+
+    def fit(self, X, y=None):
+        super().fit(X, y)
+        self.first_ = repr(X.iloc[0, 0])
+        return self
 
 
-def test_a_plug_in_model_of_a_user(monkeypatch):
-    """A sound model passes; one that finds rows behind the gate's back does not."""
+def test_a_plug_in_model_of_a_user():
+    """A sound model passes; an estimator that looks at rows behind the gate's back does not."""
     schema = dpem.Schema({name: {"kind": "continuous", "bounds": [-1, 1]} for name in "ab"})
     table = pd.DataFrame(points(30), columns=["a", "b"])
-    estimator = dpem.PrivateEM(Forgetful(), schema=schema, epsilon=1.0, max_iter=1, clip_norm=1.0)
-    assert dpem.audit.replay(estimator, table, hostile=6, search=0).passed
-    fit = dpem.PrivateEM.fit
-
-    def looking(self, X, y=None):
-        LOOKED_AT[0] = pd.DataFrame(X).apply(pd.to_numeric, errors="coerce").to_numpy().clip(-2, 2)
-        return fit(self, X, y)
-
-    monkeypatch.setattr(dpem.PrivateEM, "fit", looking)
-    found = dpem.audit.replay(estimator, table, hostile=6, search=0)
-    assert "output" in {violation.check for violation in found.violations}
+    settings = {"schema": schema, "epsilon": 1.0, "max_iter": 1, "clip_norm": 1.0}
+    dpem.audit.replay(dpem.PrivateEM(Halves(), **settings), table, hostile=6, search=0).require()
+    found = dpem.audit.replay(Peeking(Halves(), **settings), table, hostile=6, search=0)
+    assert {(violation.check, violation.where) for violation in found.violations} >= {
+        ("output", "result.first_")
+    }
 
 
 def test_the_users_ledger_is_left_alone(tmp_path):
@@ -128,7 +125,7 @@ def test_what_cannot_be_audited():
         dpem.audit.replay("KMeans", points(10))
     with pytest.raises(InvalidArgumentError, match="finite epsilon"):
         dpem.audit.replay(dpem.KMeans(2, epsilon=np.inf, data_norm=1.0), points(10))
-    with pytest.raises(AuditFailedError, match="cannot be audited.*data_norm"):
+    with pytest.raises(AuditFailedError, match=r"cannot be audited.*data_norm"):
         dpem.audit.replay(dpem.KMeans(2, epsilon=1.0, bounds=(0, 1), data_norm=1.0), points(10))
     with pytest.raises(InvalidArgumentError, match="at least 3 rows"):
         dpem.audit.replay(dpem.KMeans(2, epsilon=1.0, data_norm=1.0, rows_per_person=3), points(2))

@@ -3,7 +3,7 @@
 import pytest
 
 import dpem
-from dpem.audit.catalogue import CATALOGUE
+from dpem.audit.catalogue import points
 from dpem.audit.run import Task, audit_of_bug, perform
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
 
@@ -21,7 +21,7 @@ def test_without_a_bug_nothing_is_found(name):
 
 def test_a_bug_marks_what_is_released():
     """A model that is fitted while a bug is on says so; afterwards all is well."""
-    model, rows = dpem.KMeans(2, epsilon=1.0, data_norm=1.0), CATALOGUE["KMeans"].rows(50)
+    model, rows = dpem.paper.KMeans(2, epsilon=1.0, data_norm=1.0, noise="gaussian"), points(50)
     with seeded_bug("half the noise"):
         assert not model.fit(rows).privacy_.is_private
     assert model.fit(rows).privacy_.is_private

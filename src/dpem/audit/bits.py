@@ -62,6 +62,7 @@ def distinguish_by_bits(
 
 def _arrays(run: Observation) -> NDArray[np.bool_]:
     """Return the bits of all noisy sums and all released arrays, one after the other."""
-    noisy = [release.noisy.tobytes() for release in run.releases]
+    # As integers: a low bit keeps its place whatever the size of the number.
+    noisy = [release.noisy.astype(np.int64).tobytes() for release in run.releases]
     released = [content for name, content in sorted(run.seen.items()) if name.startswith("result.")]
     return np.unpackbits(np.frombuffer(b"".join([*noisy, *released]), dtype=np.uint8)).astype(bool)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,6 +24,8 @@ from dpem.models.private_em import PrivateEM
 from dpem.privacy.randomness import public_random
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
 __all__ = ["CATALOGUE", "Entry", "points", "table"]

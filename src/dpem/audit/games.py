@@ -14,7 +14,7 @@ import numpy as np
 from dpem import _validate
 from dpem.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from dpem.audit.neighbours import as_cells, parsed
-from dpem.audit.observation import observe
+from dpem.audit.observation import observe, record_releases
 from dpem.audit.search import row_value
 from dpem.audit.subject import Subject
 from dpem.errors import AuditFailedError, InvalidArgumentError
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from dpem.audit.observation import Observation
     from dpem.em.estimator import PrivateEstimator
-    from dpem.em.recording import RecordedRelease
+    from dpem.em.recording import RecordedRelease, Recording
 
 __all__ = ["Game", "changed_rows", "claimed", "distinguish"]
 
@@ -116,9 +116,10 @@ def distinguish(
 ) -> Game:
     """Play: fit one of two neighbouring tables, and guess which, `runs` times each.
 
-    Without `score`, the adversary sees every release and guesses by the sign of the log-likelihood ratio. With
-    it, what is guessed from is `score` of the fitted model, and the threshold is half way between the medians
-    of pilot runs. Either way the threshold is fixed before the games that count. Nothing here is private.
+    Without `score`, the adversary sees every release and guesses by the sign of the log-likelihood ratio.
+    With it, what is guessed from is `score` of the fitted model, and the threshold lies half way between
+    medians of pilot runs. Either way the threshold is fixed before the games that count. Nothing here is
+    private.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def distinguish(
     if score is None:
         changed = changed_rows(subject, *tables)
         scores = [
-            [_log_ratio(observe(subject, table), changed, world) for _ in range(runs)]
+            [_log_ratio(record_releases(subject, table), changed, world) for _ in range(runs)]
             for world, table in enumerate(tables)
         ]
         threshold, sign = 0.0, 1.0
@@ -186,7 +187,7 @@ def claimed(subject: Subject, run: Observation) -> Budget:
 
 
 def changed_rows(subject: Subject, one: Any, other: Any) -> list[NDArray[np.float64]]:
-    """Return the parsed rows that only one of the tables has, for each of the two, of shape (columns, rows)."""
+    """Return for each of two tables the parsed rows that the other has not, of shape (columns, rows)."""
     blocks = [parsed(subject, table) for table in (one, other)]
     shared = min(block.shape[1] for block in blocks)
     heads = [np.ascontiguousarray(block[:, :shared]) for block in blocks]
@@ -199,13 +200,13 @@ def changed_rows(subject: Subject, one: Any, other: Any) -> list[NDArray[np.floa
     return changed
 
 
-def _log_ratio(run: Observation, changed: Sequence[NDArray[np.float64]], world: int) -> float:
+def _log_ratio(transcript: Recording, changed: Sequence[NDArray[np.float64]], world: int) -> float:
     """Return the log-likelihood of the transcript under the second table less that under the first.
 
     Sums are exact: under the other table a raw value is this one's, less its changed rows, plus the other's.
     """
     total = 0.0
-    for release in run.releases:
+    for release in transcript.releases:
         moved = _sum(release, changed[1].T) - _sum(release, changed[0].T)
         first = release.raw - moved if world == 1 else release.raw
         scale = release.noise_scale

@@ -1,4 +1,4 @@
-"""Neighbouring tables that an adversary would choose: rows at the bounds, far outside, missing, on borders."""
+"""Neighbouring tables that an adversary would choose: rows at bounds, far outside, missing, on borders."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def hostile_rows(subject: Subject, rows: Any) -> list[list[Any]]:
 
 
 def _hostile_cells(columns: Sequence[Column], rows: Any) -> list[list[Any]]:
-    """Return rows of a table: every column takes its hostile cells in turn, together and against one another."""
+    """Return rows of a table: columns take their hostile cells in turn, in step and out of step."""
     cells = [_cells_of(column) for column in columns]
     most = max(len(options) for options in cells)
     made = [[options[turn % len(options)] for options in cells] for turn in range(most)]

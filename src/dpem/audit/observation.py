@@ -19,11 +19,13 @@ from dpem.em.progress import listening
 from dpem.em.recording import RecordedRelease, Recording, recording
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from dpem.audit.subject import Subject
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.statement import PrivacyStatement
 
-__all__ = ["Observation", "flattened", "observe"]
+__all__ = ["Observation", "flattened", "observe", "record_releases"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +67,8 @@ def observe(
     subject: Subject, rows: Any, replayed: Recording | None = None, ledger: Ledger | None = None
 ) -> Observation:
     """Run a subject on rows, recording it; given `replayed`, its noisy values are handed out again."""
-    transcript, printed, steps = Recording(replay=replayed), io.StringIO(), []
+    transcript, printed = Recording(replay=replayed), io.StringIO()
+    steps: list[tuple[str, int, int]] = []
     result, error = None, ""
     with (
         warnings.catch_warnings(record=True) as warned,
@@ -90,6 +93,40 @@ def observe(
         }
     )
     return Observation(transcript, seen, result, error)
+
+
+class _EnoughError(BaseException):
+    """The last release was made: what follows is free, and may take long."""
+
+
+@dataclass
+class _Releases(Recording):
+    """A recording that ends a run at its last release."""
+
+    is_last: bool = False
+
+    def listen(self, _: str, done: int, planned: int) -> None:
+        self.is_last = done + 1 >= planned
+
+    def pass_through(self, release: RecordedRelease) -> NDArray[np.float64]:
+        noisy = super().pass_through(release)
+        if self.is_last:
+            raise _EnoughError
+        return noisy
+
+
+def record_releases(subject: Subject, rows: Any) -> Recording:
+    """Run a subject on rows until its last release; return the recording."""
+    transcript = _Releases()
+    with (
+        warnings.catch_warnings(action="ignore"),
+        contextlib.redirect_stderr(io.StringIO()),
+        listening(transcript.listen),
+        recording(transcript),
+        contextlib.suppress(_EnoughError),
+    ):
+        subject.run(rows, None)
+    return transcript
 
 
 def flattened(value: Any, *, declared: bool = False) -> dict[str, bytes]:

@@ -10,10 +10,11 @@ import scipy
 import sklearn
 
 from dpem.audit.catalogue import CATALOGUE
-from dpem.audit.run import Finding, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from dpem.audit.run import Finding, Kind
 
 __all__ = ["audit_page", "summary"]
 
@@ -49,13 +50,16 @@ def summary(findings: Sequence[Finding]) -> list[tuple[str, int, int, str]]:
 
 
 def audit_page(findings: Sequence[Finding], size: str, seconds: float) -> str:
-    """Return the page: a summary, every seeded bug, every game, and the replays by what was audited."""
+    """Return the page: a summary, every seeded bug, every game, and replays by what was audited."""
     failed = [finding for finding in findings if not finding.passed]
-    parts = [
-        "# Audit",
+    written = (
         f"Written by `dpem audit{'' if size == 'full' else f' --{size}'}`: {len(findings)} audits in "
         f"{seconds / 60:.0f} minutes. Python {platform.python_version()}, numpy {np.__version__}, scipy "
-        f"{scipy.__version__}, scikit-learn {sklearn.__version__}.",
+        f"{scipy.__version__}, scikit-learn {sklearn.__version__}."
+    )
+    parts = [
+        "# Audit",
+        written,
         f"**{'No violation.' if not failed else f'{len(failed)} FAILED.'}**",
         _table(
             ["audit", "run", "failed", "reached"],
@@ -76,8 +80,8 @@ def _bugs(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "Each bug is switched on by itself; the same quick record-and-replay audit must find something. Named "
-        "are the check that failed, and where."
+        "Each bug is switched on by itself; the same quick record-and-replay audit must find something. "
+        "Named are the check that failed, and where."
     )
     return ["## Seeded bugs", text, _table(["bug", "caught", "by"], rows)]
 
@@ -101,11 +105,11 @@ def _games(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "Two neighbouring tables, found by a search for the pair that pilot fits tell apart best. The adversary "
-        "guesses which was fitted: from the log-likelihood ratio of the whole transcript (threshold 0), from "
-        "the model's density at the canary (or its nearest centre), from 200 sampled rows, or from the most "
-        "telling bit of all released arrays (chosen in pilot runs). Lower bounds are Clopper-Pearson at 95 %; "
-        "tightness is the proven part of the claimed mu."
+        "Two neighbouring tables, found by a search for the pair that pilot fits tell apart best. The "
+        "adversary guesses which was fitted: from the log-likelihood ratio of the whole transcript "
+        "(threshold 0), from the model's density at the canary (or its nearest centre), from 200 sampled "
+        "rows, or from the most telling bit of all released arrays (chosen in pilot runs). Lower bounds "
+        "are Clopper-Pearson's at 95 %; tightness is the proven part of the claimed mu."
     )
     head = ["fit", "seen", "eps", "games", "wrong", "mu at least", "mu claimed", "tightness", "eps at least"]
     return ["## Games", text, _table(head, rows)]
@@ -135,8 +139,9 @@ def _replays(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "Each fit is recorded and replayed on pairs of neighbouring tables, hostile ones and those of a search; "
-        "the distance is the largest change of a raw sum over its sensitivity, which may not exceed 1."
+        "Each fit is recorded and replayed on pairs of neighbouring tables, hostile ones and those of a "
+        "search; the distance is the largest change of a raw sum over its sensitivity, which may not "
+        "exceed 1."
     )
     head = ["fit", "tables and budgets", "pairs", "releases", "largest distance", "stage", "failed"]
     return ["## Record and replay", text, _table(head, rows)]

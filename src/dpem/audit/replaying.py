@@ -1,4 +1,4 @@
-"""Record a fit, replay its noisy values on neighbouring rows, and require that nothing else tells them apart."""
+"""Record a fit, replay its noisy values on neighbouring rows, and require that nothing tells them apart."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ class ReplayAudit:
             raise AuditFailedError(str(self))
 
     def __str__(self) -> str:
-        lines = [
+        head = (
             f"{self.name}: {self.pairs} pairs of neighbours, {self.releases} releases, largest distance "
             f"{self.worst:.4f} of the sensitivity ({self.worst_stage or 'no release'})"
-        ]
+        )
         counted: dict[Violation, int] = {}
         for violation in self.violations:
             counted[violation] = counted.get(violation, 0) + 1
-        lines += [f"  VIOLATION {v}{f' ({n} times)' if n > 1 else ''}" for v, n in counted.items()]
-        return "\n".join([*lines, *([] if counted else ["  no violation"])])
+        lines = [f"  VIOLATION {v}{f' ({n} times)' if n > 1 else ''}" for v, n in counted.items()]
+        return "\n".join([head, *(lines or ["  no violation"])])
 
 
 def replay(
@@ -97,11 +97,12 @@ def replay(
 ) -> ReplayAudit:
     """Attack a fit by record and replay. Nothing that it prints or returns is private: use made data.
 
-    The fit is recorded on `X`. Its noisy values are then handed out again on neighbouring tables. Every release
-    must be asked for in the same order, with the same statistic, sensitivity and noise; raw values must differ
-    by at most the sensitivity; whatever else can be seen (attributes, warnings, printed lines, errors) must be
-    the same bits, since it may depend on rows through the releases alone. Noise must be as large as was paid
-    for and used once, the spend at most what the statement says, and the ledger charged before a row is read.
+    The fit is recorded on `X`. Its noisy values are then handed out again on neighbouring tables. Every
+    release must be asked for in the same order, with the same statistic, sensitivity and noise; raw values
+    must differ by at most the sensitivity; whatever else can be seen (attributes, warnings, printed lines,
+    errors) must be the same bits, since it may depend on rows through the releases alone. Noise must be as
+    large as was paid for and used once, the spend at most what the statement says, and the ledger charged
+    before a row is read.
 
     Parameters
     ----------

@@ -28,7 +28,7 @@ __all__ = ["farthest_pairs", "row_value", "separation", "telling_pair"]
 
 
 def row_value(release: RecordedRelease, row: NDArray[np.float64] | None) -> NDArray[np.float64]:
-    """Return what a parsed row adds to a recorded release, in units of what is released; None adds nothing."""
+    """Return what a parsed row adds to a recorded release, in released units; None adds nothing."""
     if row is None:
         return np.zeros(release.raw.size)
     with np.errstate(all="ignore"):
@@ -39,7 +39,7 @@ def row_value(release: RecordedRelease, row: NDArray[np.float64] | None) -> NDAr
 def separation(
     releases: Sequence[RecordedRelease], one: NDArray[np.float64], other: NDArray[np.float64] | None
 ) -> float:
-    """Return how well all releases together tell two rows apart: the mu of the transcript, for Gaussian noise."""
+    """Return how well all releases together tell two rows apart: for Gaussian noise, a mu."""
     total = 0.0
     for release in releases:
         moved = (row_value(release, one) - row_value(release, other)) / release.noise_scale
@@ -85,7 +85,8 @@ def _tables(
     m = subject.rows_per_person
     if other is None:
         return rows, with_rows(rows, range(len(rows), len(rows) + m), as_given(subject, one[:, None]) * m)
-    return tuple(with_rows(rows, range(m), as_given(subject, row[:, None]) * m) for row in (one, other))  # type: ignore[return-value]
+    first, second = (with_rows(rows, range(m), as_given(subject, row[:, None]) * m) for row in (one, other))
+    return first, second
 
 
 def _climb(

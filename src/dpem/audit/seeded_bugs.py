@@ -17,11 +17,10 @@ from unittest.mock import patch
 import numpy as np
 
 from dpem.data import Domain, TableRows
-from dpem.em import queries
+from dpem.em import queries, release
 from dpem.em.incomplete_moments import IncompleteMoments
 from dpem.em.progress import Progress
 from dpem.em.release import ReleaseGate
-from dpem.em.statistics import ReleasedStatistics
 from dpem.engines.local import LocalEngine
 from dpem.models.kmeans_fit import LloydModel
 from dpem.paper import KMeans, mixture_sums
@@ -31,6 +30,8 @@ from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from dpem.em.statistics import ReleasedStatistics
 
 __all__ = ["BUGS", "Bug", "seeded_bug"]
 
@@ -115,7 +116,7 @@ def _noise_from_a_seed() -> list[Any]:
 
 
 def _entropy_shared_by_forks() -> list[Any]:
-    """A buffer of entropy, filled once: a forked process goes on reading where its parent was."""
+    """Keep a buffer of entropy: a forked process goes on reading where its parent was."""
     buffer = bytearray(os.urandom(1 << 22))  # noqa: TID251  (the bug is that a buffer is kept)
 
     def from_buffer(self: OperatingSystemEntropy, n_bytes: int) -> bytes:  # noqa: ARG001
@@ -171,18 +172,14 @@ def _smaller(function: str, *, where: Any = sensitivity) -> Callable[[], list[An
 
 
 def _person_of_one_row() -> list[Any]:
-    from dpem.em import plan, release  # noqa: PLC0415
-
     def one_row(value: float, rows_per_person: int) -> float:  # noqa: ARG001
         return value
 
-    return [patch.object(module, "for_person", one_row) for module in (sensitivity, release)] + [
-        patch.object(plan.sensitivities, "for_person", one_row)
-    ]
+    return [patch.object(module, "for_person", one_row) for module in (sensitivity, release)]
 
 
 def _noise_shape_too_small() -> list[Any]:
-    """The off-diagonal noise of a symmetric matrix is halved twice."""
+    """Halve the off-diagonal noise of a symmetric matrix twice."""
     shape = property(lambda self: np.where(_on_diagonal(len(self.centre)), 1.0, 0.5))
     return [patch.object(queries.SecondMoments, "noise_shape", shape)]
 
@@ -193,7 +190,7 @@ def _on_diagonal(d: int) -> Any:
 
 
 def _paper_denominators() -> list[Any]:
-    """The mean of the paper's text: noise on a mean over the un-noised count of its component."""
+    """Divide by the un-noised count of a component before noise is added, as in the paper's text."""
     exact = LocalEngine.sum
 
     def over_counts(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
@@ -270,7 +267,7 @@ def _bounds_of_the_rows(model: KMeans, rows: Any) -> None:
 
 
 def _stop_by_exact_sums() -> list[Any]:
-    """A release is left out where the exact sums say that nothing will change; here: where they are even."""
+    """Leave out a release where exact sums say that nothing will change; here: where they are even."""
     sound, exact = ReleaseGate.release, LocalEngine.sum
     last: dict[str, Any] = {}
 
@@ -318,7 +315,7 @@ def _exact_attribute() -> list[Any]:
 
 
 def _exact_centres() -> list[Any]:
-    """The M-step looks at the sum behind the noise."""
+    """Let the M-step look at the sum behind the noise."""
     exact, sound = LocalEngine.sum, LloydModel.m_step
     last: dict[str, Any] = {}
 

@@ -103,7 +103,7 @@ def noise_violations(runs: Sequence[Observation]) -> list[Violation]:
     """Return where recorded noise is too small for its event, no integer, or used more than once.
 
     Runs are independent recordings of one subject. Noise is judged by its squares (Laplace: its size), which
-    are too small by chance once in 10^12 checks; rounding moves an entry by half a unit, which is allowed for.
+    are too small by chance once in 10^12 checks; rounding moves an entry by half a unit, which is granted.
     """
     found = []
     noises = [[release.noisy - release.raw for release in run.releases] for run in runs]

@@ -42,6 +42,11 @@ class ColumnLevels:
         """Whether neighbouring levels mean similar things."""
         return self.column.kind != "categorical"
 
+    def __post_init__(self) -> None:
+        # What only rows would fill, if it were left until then, tells a pickle whether there were any.
+        if not self.is_listed:
+            self.edges  # noqa: B018
+
     @cached_property
     def is_listed(self) -> bool:
         """Whether every value is a level: categories, and whole numbers within a short range."""

@@ -90,7 +90,7 @@ class RecordedRelease:
 
 @dataclass
 class Recording:
-    """The transcript of a fit, raw values included; given `replay`, it hands out the recorded noisy values."""
+    """The transcript of a fit, raw values included; given `replay`, it hands out those noisy values."""
 
     releases: list[RecordedRelease] = field(default_factory=list)
     replay: Recording | None = None
