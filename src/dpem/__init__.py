@@ -1,6 +1,9 @@
 """dpem: latent-variable models by expectation maximisation under differential privacy."""
 
-from dpem import audit, errors, paper, privacy, testing
+from importlib import import_module
+from typing import Any
+
+from dpem import errors, paper, privacy, testing
 from dpem.data.files import Files
 from dpem.data.scaler import BoundsScaler
 from dpem.data.schema import Schema
@@ -59,3 +62,10 @@ __all__ = [
     "resumable",
     "testing",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the audits when they are asked for: nothing else needs them."""
+    if name == "audit":
+        return import_module("dpem.audit")
+    raise AttributeError(f"module 'dpem' has no attribute {name!r}")
