@@ -44,9 +44,9 @@ def test_bounds_hold_with_their_confidence():
 
 def test_the_transcript_gives_what_was_paid_for_and_no_more():
     """The likelihood ratio reaches most of the claim: noise is not needlessly large, and not too small."""
-    game = dpem.audit.distinguish(quick(16.0), ROWS, WITH_CANARY, runs=300)  # mu = 2.9
+    game = dpem.audit.distinguish(quick(16.0), ROWS, WITH_CANARY, runs=200)  # mu = 2.9
     assert game.passed
-    assert game.tightness > 0.6  # 0.8 on average; below 0.6 far less than once in 10^9 runs
+    assert game.tightness > 0.5  # 0.8 on average; below 0.5 far less than once in 10^9 runs
     game.require()
 
 
@@ -103,6 +103,6 @@ def test_the_same_table_twice_is_no_game():
 )
 def test_games_on_what_is_published(kind, name):
     """They run, and a sound model stays within its claim."""
-    finding = perform(Task(kind, name, "add_remove", 16.0, effort=15))
+    finding = perform(Task(kind, name, CATALOGUE[name].relations[-1], 16.0, effort=8))
     assert finding.passed, finding.said
     assert 0 <= finding.figures["wrong"] <= 1

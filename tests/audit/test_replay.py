@@ -24,14 +24,14 @@ def model(**changes):
 def test_neighbours_move_no_release_further_than_it_says(name, adjacency):
     """Whatever row is replaced, added or removed; all else that can be seen stays the same bits."""
     entry = CATALOGUE[name]
-    subject = entry.subject(name, 1.0, adjacency)
-    found = dpem.audit.replay(subject, entry.rows(40), hostile=8, search=8)
+    subject = entry.subject(name, entry.epsilon, adjacency)
+    found = dpem.audit.replay(subject, entry.rows(40), hostile=6, search=6)
     found.require()
-    assert found.pairs >= 9
+    assert found.pairs >= 7
     assert found.worst > 0.2  # an attack that reaches nothing attacks nothing
 
 
-ODD = [fit for place, fit in enumerate(FITS) if place % 5 == 0]
+ODD = FITS[::9]
 
 
 @pytest.mark.parametrize(("name", "adjacency"), ODD)
@@ -39,7 +39,7 @@ def test_odd_tables_are_as_safe_as_others(name, adjacency):
     """Hostile rows, one row, the same row many times, none: `make audit` does so for every fit."""
     for base in _BASES[1:]:
         if _has_base(name, adjacency, base):
-            finding = perform(Task("replay", name, adjacency, base=base))
+            finding = perform(Task("replay", name, adjacency, CATALOGUE[name].epsilon, base))
             assert finding.passed, finding.said
 
 

@@ -14,8 +14,9 @@ def test_every_seeded_bug_is_caught(name):
     assert finding.passed, finding.said
 
 
-@pytest.mark.parametrize("name", sorted({bug.subject for bug in BUGS.values()}))
+@pytest.mark.parametrize("name", ["paper.KMeans, Gaussian", "MixedMixture"])
 def test_without_a_bug_nothing_is_found(name):
+    """The same audit of the same fits; `test_replay` has all others."""
     audit_of_bug(name, "replace_one").require()
 
 

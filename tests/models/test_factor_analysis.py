@@ -279,59 +279,7 @@ def test_every_frame_gives_the_same_model():
     )
 
 
-# -- sensitivity of every stage, by replay ---------------------------------------------------------------
-
-
-def worst_ratio(X, neighbour, **arguments):
-    """Replay a recorded fit on a neighbour; return the largest raw difference over its sensitivity."""
-    with record() as first:
-        model = quiet_fit(X, **arguments)
-    with replay(first) as second:
-        again = quiet_fit(neighbour, **arguments)
-    same(model, again)
-    assert model.n_iter_ == again.n_iter_
-    assert [r.stage for r in first.releases] == [r.stage for r in second.releases]
-    return max(a.distance(b) for a, b in zip(first.releases, second.releases, strict=True))
-
-
-CANARIES = [
-    [1, 0, 0],
-    [-1, 0, 0],
-    [0, 0, 0],
-    [9e9, -9e9, 0],
-    [np.nan, 0, 0],
-    [0.5, 0.5, -0.5],
-    [-0.3, 0.4, 1],
-]
-
-
-@pytest.mark.parametrize("adjacency", RELATIONS)
-@pytest.mark.parametrize("epsilon", [0.2, 3.0])  # one round, four rounds
-@pytest.mark.parametrize(
-    "basis", [None, np.linalg.qr(np.arange(9.0).reshape(3, 3) ** 2)[0][:, :2], np.eye(3)]
-)
-def test_neighbours_move_every_stage_within_its_sensitivity(basis, epsilon, adjacency):
-    """One row replaced, added or removed, by whatever value: each stage moves by at most what it says."""
-    X = factor_rows(n=200, d=3)
-    largest = 0.0
-    for canary in CANARIES:
-        row = np.array([canary], dtype=float)
-        if adjacency == "replace_one":
-            neighbours = [np.concatenate([row, X[1:]])]
-        else:
-            neighbours = [np.concatenate([X, row]), X[1:]]
-        for neighbour in neighbours:
-            ratio = worst_ratio(X, neighbour, adjacency=adjacency, epsilon=epsilon, basis=basis)
-            largest = max(largest, ratio)
-    assert 0.7 < largest <= 1 + 1e-12
-
-
-def test_persons_rows_are_covered_together():
-    X = factor_rows(n=900, d=3)
-    neighbour = X.copy()
-    neighbour[[0, 100, 200]] = [1, 0, 0]
-    assert 0.1 < worst_ratio(X, neighbour, rows_per_person=3, epsilon=6.0) <= 1
-    assert worst_ratio(X, neighbour, rows_per_person=1) > 1  # the check can fail
+# -- what stays private ---------------------------------------------------------------
 
 
 def test_the_number_of_rows_stays_private(tmp_path):

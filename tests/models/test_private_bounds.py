@@ -1,7 +1,5 @@
 """Estimated bounds: charged, never silent, private by replay."""
 
-import warnings
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,7 +8,6 @@ import pytest
 import dpem
 from dpem import Ledger, Schema, private_bounds
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, WeakSignalWarning
-from dpem.testing import record, replay
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -101,29 +98,3 @@ def test_what_noise_hides_stays_without_bounds():
     with pytest.warns(WeakSignalWarning, match="no bounds were found"):
         found = private_bounds(table(20), epsilon=0.1, delta=1e-3)
     assert found.schema.lacking == found.schema.names
-
-
-HOSTILE = [np.nan, np.inf, -np.inf, 0.0, -0.0, 5e-324, 1e308, -1e308, 2.0**-31, 2.0**60, 1.0, -3.5]
-
-
-@pytest.mark.parametrize("adjacency", RELATIONS)
-def test_replay_on_neighbours(adjacency):
-    """No row moves a histogram further than declared; some come close."""
-    rows = table(300).to_numpy(dtype=float)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with record() as transcript:
-            private_bounds(rows, epsilon=1.0, delta=1e-3, adjacency=adjacency)
-        furthest = 0.0
-        for cell in HOSTILE:
-            other = rows.copy()
-            other[7] = cell
-            if adjacency == "add_remove":
-                other = np.vstack([rows, np.full((1, 5), cell)])
-            with replay(transcript) as repeated:
-                private_bounds(other, epsilon=1.0, delta=1e-3, adjacency=adjacency)
-            assert len(repeated.releases) == len(transcript.releases) == 2
-            for one, two in zip(transcript.releases, repeated.releases, strict=True):
-                assert one.distance(two) <= 1
-                furthest = max(furthest, one.distance(two))
-    assert furthest > 0.99

@@ -95,11 +95,14 @@ class Entry:
         Takes a number of rows; returns that many.
     relations : tuple of str
         The neighbouring relations that it has.
+    epsilon : float
+        A budget at which all its stages are used on a few dozen rows.
     """
 
     make: Callable[[float, str], Any]
     rows: Callable[[int], Any]
     relations: tuple[str, ...] = ("replace_one", "add_remove")
+    epsilon: float = 1.0
 
     def subject(self, name: str, epsilon: float, adjacency: str) -> Subject:
         """Return the subject of an audit."""
@@ -109,11 +112,12 @@ class Entry:
 def _numbers(estimator: Any, *arguments: Any, columns: int = 2, **settings: Any) -> Entry:
     """Return an estimator of rows of numbers in the unit ball."""
     settings = {"data_norm": 1.0} | settings
+    enough = 20.0 if estimator is GaussianMixture else 1.0  # else noise leaves it one component
 
     def make(epsilon: float, adjacency: str) -> Any:
         return estimator(*arguments, epsilon=epsilon, adjacency=adjacency, **settings)
 
-    return Entry(make, lambda n: points(n, columns))
+    return Entry(make, lambda n: points(n, columns), epsilon=enough)
 
 
 def _of_paper(estimator: Any, *arguments: Any, **settings: Any) -> Entry:
@@ -175,6 +179,12 @@ CATALOGUE: dict[str, Entry] = {
     "GaussianMixture, one component": _numbers(GaussianMixture, 1, max_iter=2),
     "GaussianMixture, three rows a person": _numbers(GaussianMixture, 2, max_iter=2, rows_per_person=3),
     "GaussianMixture, missing cells": _numbers(GaussianMixture, 2, max_iter=3, missing="em"),
+    **{
+        f"GaussianMixture, missing cells, {kind}": _numbers(
+            GaussianMixture, 2, max_iter=2, missing="em", covariance_type=kind
+        )
+        for kind in ("tied", "diag", "spherical")
+    },
     "GaussianMixture, missing cells, no background": _numbers(
         GaussianMixture, 2, max_iter=2, missing="em", background_weight=0.0
     ),

@@ -107,11 +107,11 @@ def tasks(size: Size, only: str | None = None) -> list[Task]:
     made = [Task("bug", name) for name in BUGS]
     for name, entry in CATALOGUE.items():
         for adjacency in entry.relations:
-            budgets = (0.1, 1.0, 20.0) if full and not name.startswith("paper.") else (1.0,)
+            budgets = (0.1, 1.0, 20.0) if full and not name.startswith("paper.") else (entry.epsilon,)
             steps = {"full": 200, "quick": 20, "tiny": 5}[size]
             made += [Task("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
             made += [
-                Task("replay", name, adjacency, base=base)
+                Task("replay", name, adjacency, entry.epsilon, base)
                 for base in _BASES[1:]
                 if size != "tiny" and _has_base(name, adjacency, base)
             ]
@@ -186,7 +186,7 @@ def _replay(task: Task) -> tuple[bool, str, dict[str, Any]]:
     entry = CATALOGUE[task.name]
     subject = entry.subject(task.name, task.epsilon, task.adjacency)
     rows = _base(subject, as_cells(subject, entry.rows(_N_ROWS)), task.base)
-    hostile = None if task.effort else 10
+    hostile = None if task.effort else 6
     audit = replay(subject, rows, hostile=hostile, search=task.effort)
     figures = {
         "pairs": audit.pairs,
@@ -219,7 +219,7 @@ def _bug(task: Task) -> tuple[bool, str, dict[str, Any]]:
 def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
     """Return the audit that a seeded bug must not pass: the same for all, and quick."""
     entry = CATALOGUE[name]
-    return replay(entry.subject(name, 1.0, adjacency), entry.rows(_N_ROWS), hostile=12, search=20)
+    return replay(entry.subject(name, entry.epsilon, adjacency), entry.rows(_N_ROWS), hostile=12, search=20)
 
 
 def _game(task: Task) -> tuple[bool, str, dict[str, Any]]:
@@ -228,7 +228,7 @@ def _game(task: Task) -> tuple[bool, str, dict[str, Any]]:
     rows = as_cells(subject, entry.rows(_GAME_ROWS))
     # The canary is searched for on pilot fits, and fixed before the games.
     pilot = [release for _ in range(3) for release in record_releases(subject, rows).releases]
-    one, other = telling_pair(subject, rows, pilot, 100, public_random(0))
+    one, other = telling_pair(subject, rows, pilot, min(100, task.effort), public_random(0))
     game = _play(task, subject, one, other)
     figures = {
         "runs": game.runs,
