@@ -150,8 +150,9 @@ bench-scale: $(READY)  ## steps from memory, files, Dask and Spark, and a table 
 bench-gpu: build/gpu/.ready  ## one EM step on a GPU beside its bare matrix products
 	build/gpu/bin/python benchmarks/gpu.py
 
-audit: $(READY)  ## slow statistical audits, far larger than those inside the tests
+audit: $(READY)  ## attacks on every model, seeded bugs and games, into benchmarks/results/audit.md (half an hour)
 	$(BIN)/python -m pytest -m audit tests
+	$(BIN)/dpem audit --output benchmarks/results/audit.md --jobs 2
 
 fuzz: $(READY)   ## a million made-up inputs against all that is read (half an hour; ARGS="--part 0.02": a trial)
 	$(BIN)/python -m fuzz.run $(ARGS)
