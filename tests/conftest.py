@@ -9,6 +9,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import pytest
 
+from dpem.em.loop import few_draws
+
 # Tensors have an environment of their own: `make test-gpu`.
 collect_ignore = [] if os.environ.get("DPEM_GPU") == "1" else ["gpu"]
 
@@ -36,3 +38,13 @@ def pytest_runtest_makereport():
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report():
     return _forbid_skip((yield))
+
+
+@pytest.fixture(autouse=True)
+def _few_draws_of_standard_errors(request):
+    """Make standard errors from few draws, which take most of a small fit, unless a test is of them."""
+    if request.node.get_closest_marker("all_draws") is not None:
+        yield
+        return
+    with few_draws(10):
+        yield

@@ -110,6 +110,7 @@ def test_rare_columns_keep_their_variance():
     assert model.score(X) > independent - 10
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 60])
 @pytest.mark.parametrize("d", [1, 2, 7])
@@ -356,6 +357,7 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
     assert clean.components_.shape == dirty.components_.shape
 
 
+@pytest.mark.all_draws
 def test_an_interrupt_leaves_no_parameters_beside_another_fits_statement(tmp_path, monkeypatch):
     """Interrupted anywhere, a model is the old one, whole; and the error says that the charge stays."""
     X = factor_rows(n=500)
@@ -420,6 +422,7 @@ def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
 # -- standard errors -------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 def test_standard_errors_are_those_of_the_noise():
     """Replaying all releases with fresh noise in the last moment spreads parameters as stated.
 
@@ -540,6 +543,7 @@ def test_verbose_tells_public_facts(capfd):
 # -- files -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("basis", [None, np.eye(6)[:, :4]])
 def test_save_and_load(tmp_path, basis, adjacency):

@@ -50,6 +50,7 @@ def same(one, two):
 # -- it fits ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("covariance_type", KINDS)
 @pytest.mark.parametrize("d", [1, 2, 6])
@@ -351,6 +352,7 @@ def test_plain_em_warns_where_it_does_not_converge(tmp_path):
 # -- standard errors -------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("k", [1, 3])
 def test_standard_errors_are_those_of_the_noise(k):
     """Replaying all but the last release, fresh noise in that one spreads parameters as stated.
@@ -501,6 +503,7 @@ def test_one_row_moves_the_private_score_within_its_sensitivity(adjacency):
 # -- files -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("covariance_type", KINDS)
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_save_and_load(tmp_path, covariance_type, adjacency):

@@ -53,6 +53,7 @@ def seeded_fit(X, seed=5, **arguments):
 # -- it clusters ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("d", [1, 2, 3, 10])
 def test_separated_clusters_are_found(d, adjacency):
@@ -66,6 +67,7 @@ def test_separated_clusters_are_found(d, adjacency):
     assert (model.standard_errors_ < 0.1).all()
 
 
+@pytest.mark.all_draws
 def test_units_are_the_users():
     """Shifting and scaling data and bounds alike moves the centres alike."""
     X, _ = blobs()
@@ -75,6 +77,7 @@ def test_units_are_the_users():
     np.testing.assert_allclose(moved.standard_errors_, base.standard_errors_ * 64, rtol=1e-2)
 
 
+@pytest.mark.all_draws
 def test_standard_errors_are_those_of_the_last_step():
     """Replaying all but the last release, fresh noise in that one spreads the centres as stated."""
     X, _ = blobs(n=5000)
@@ -118,6 +121,7 @@ def test_many_columns_degrade_gracefully():
 # -- bits ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("d", [2, 5])
 def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency):

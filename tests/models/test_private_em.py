@@ -60,6 +60,7 @@ def waits(n=6000, seed=0):
     return rng.exponential(np.where(rng.random(n) < 0.3, 0.2, 3.0))[:, None].clip(0, 20)
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_a_plug_in_model_is_fitted(adjacency):
     """On secure noise, near the plain fit; statement, plan, errors, density and samples come with it."""
@@ -198,6 +199,7 @@ def test_frames_without_names_and_other_frames():
         model.score([[np.nan]])
 
 
+@pytest.mark.all_draws
 def test_an_m_step_may_keep_what_it_was_given():
     """Also the parameters before: copies of the model for the rows must go on."""
 

@@ -34,6 +34,7 @@ def near(expected, found, factor=1.3):
     return 1 / factor < np.mean(expected) / np.sqrt(np.mean(np.square(found))) < factor
 
 
+@pytest.mark.all_draws
 @pytest.mark.parametrize(
     ("d", "k", "n", "arguments"),
     [
@@ -62,6 +63,7 @@ def test_a_mixture_has_the_noise_that_was_planned(d, k, n, arguments):
         assert near(sizes(outlook, "share of rows"), errors["weights"], 1.5)
 
 
+@pytest.mark.all_draws
 def test_centres_and_factors_have_the_noise_that_was_planned():
     d, n = 5, 50_000
     rows = blobs(4, d, n)

@@ -144,7 +144,7 @@ def _replays(findings: Sequence[Finding]) -> list[str]:
         "exceed 1."
     )
     head = ["fit", "tables and budgets", "pairs", "releases", "largest distance", "stage", "failed"]
-    return ["## Record and replay", text, _table(head, rows)]
+    return ["<!-- every replay -->", "## Record and replay", text, _table(head, rows)]
 
 
 def _of(findings: Sequence[Finding], kind: Kind) -> list[Finding]:

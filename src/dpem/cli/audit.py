@@ -49,8 +49,9 @@ def audit(
     seconds = time.monotonic() - started
     lines = summary(findings)
     console.table(
-        ["audit", "run", "failed", "reached"],
-        [[title, str(n), str(bad), said] for title, n, bad, said in lines],
+        ["audit", "reached", "run", "failed"],
+        [[title, said, n, bad] for title, n, bad, said in lines],
+        left=2,
     )
     if output is not None:
         with replacing(output) as target:

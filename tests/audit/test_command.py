@@ -1,0 +1,72 @@
+"""`dpem audit`: what it writes, and how it ends."""
+
+import pytest
+
+from dpem.audit import run
+from dpem.audit.page import audit_page, summary
+from dpem.audit.run import Finding, Task, tasks
+from support.commands import called
+
+
+def test_an_audit_writes_its_findings(tmp_path, capsys):
+    """In processes of its own, with a page and a JSON object."""
+    page = tmp_path / "audit.md"
+    found = called(capsys, "audit", "--tiny", "--only", "paper.DPLloyd", "--output", str(page), "--json")
+    assert found.code == 0
+    assert found.json["failed"] == []
+    assert found.json["audits"] == 2
+    assert found.json["summary"][0]["audit"] == "Record and replay"
+    text = page.read_text()
+    assert "**No violation.**" in text
+    assert "| paper.DPLloyd, bounds, replace_one | 1 |" in text
+
+
+def failing():
+    broken = {"pairs": 3, "releases": 9, "worst": 1.5, "stage": "sums"}
+    game = {"runs": 9, "wrong": 0.1, "mu_lower": 3.0, "mu": 1.0, "epsilon_lower": 2.0, "tightness": 3.0}
+    return [
+        Finding(Task("replay", "KMeans"), False, "KMeans: VIOLATION", broken),
+        Finding(Task("bug", "half the noise"), False, "half the noise: NOT CAUGHT", {"caught_by": []}),
+        Finding(Task("transcript", "KMeans"), True, "fine", game),
+    ]
+
+
+def test_a_violation_ends_with_an_error(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(run, "run_audit", lambda *_, **__: failing())
+    page = tmp_path / "audit.md"
+    found = called(capsys, "audit", "--quick", "--output", str(page))
+    assert found.code == 1
+    assert "NOT CAUGHT" in found.err
+    text = page.read_text()
+    assert "**2 FAILED.**" in text
+    assert "- KMeans: VIOLATION" in text
+    assert "| half the noise | **no** |" in text
+    assert "| KMeans, replace_one | transcript | 1 | 9 | 0.100 | 3.000 | 1.000 | 3.00 | 2.00 |" in text
+    assert summary(failing())[1] == ("Seeded bugs caught", 1, 1, "0 of 1")
+
+
+def test_an_interrupt_is_told(capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(run, "run_audit", interrupted)
+    assert called(capsys, "audit", "--quick").code == 130
+
+
+def test_names_that_fit_no_audit(capsys):
+    found = called(capsys, "audit", "--only", "nothing")
+    assert found.code == 2
+    assert "part of the name of an audit" in found.err
+
+
+@pytest.mark.parametrize("size", ["tiny", "quick", "full"])
+def test_every_size_has_every_kind(size):
+    """Each audits every fit and every bug; larger ones do so more often."""
+    found = tasks(size)
+    assert {task.kind for task in found} == {"replay", "bug", "transcript", "model", "samples", "bits"}
+    assert len(found) == len(set(found))
+    assert len(tasks("tiny")) <= len(found) <= len(tasks("full"))
+
+
+def test_a_page_of_nothing():
+    assert "0 audits" in audit_page([], "full", 0.0)
