@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -43,6 +44,7 @@ _UNREADABLE = (
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
+    tokenize.TokenError,  # of an array's header
     EOFError,
     ArithmeticError,
     AttributeError,
