@@ -89,6 +89,40 @@ def test_margin_is_needed_at_the_edge():
     assert not drawn
 
 
+def exact_calls(monkeypatch, law, sign_and_fraction, v_word, coin):
+    """Return which of these attempts the fast path hands to the exact one."""
+    asked = []
+    monkeypatch.setattr(noise, "_decide_exactly", lambda *attempt: asked.append(attempt[1:4]) and None)
+    noise._attempt(law, len(coin), Recorded(words(sign_and_fraction, v_word, coin)))
+    return asked
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_fast_path_decides_only_what_is_clear(law, monkeypatch):
+    """Coins next to the edge of acceptance go to the exact path; those a few units off do not."""
+    for j in range(1, 30):
+        fraction, exponent = j << 58, Fraction(j, 32)
+        if law == "gaussian":
+            exponent = (exponent - 1) ** 2 / 2 + exponent
+        with mpmath.workdps(50):
+            edge = int(
+                mpmath.floor(mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * 2**32)
+            )
+        coins = list(range(edge - 9, edge + 10))
+        asked = exact_calls(monkeypatch, LAWS[law](1.0), [fraction] * 19, [2**32 - 1] * 19, coins)
+        asked = {coin for _, _, coin in asked}
+        assert {edge - 1, edge, edge + 1} <= asked <= set(coins[3:-3])
+
+
+def test_integer_parts_are_decided_only_where_clear(monkeypatch):
+    """Words equal to floor(2^32 e^-j), and all below e^-16, go to the exact path; words beside do not."""
+    with mpmath.workdps(50):
+        edges = [int(mpmath.floor(mpmath.exp(-j) * 2**32)) for j in range(1, 17)]
+    v_words = [edge + step for edge in edges for step in (-1, 0, 1)]
+    asked = exact_calls(monkeypatch, LAWS["laplace"](1.0), [0] * 48, v_words, [0] * 48)
+    assert [v_word for _, v_word, _ in asked] == [*edges[:-1], edges[-1] - 1, edges[-1]]
+
+
 def test_large_integer_parts_take_the_exact_path():
     """V beyond the table is found by refinement: a zero word is below e^-22."""
     law = LAWS["laplace"](1.0)
