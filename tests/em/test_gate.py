@@ -34,8 +34,8 @@ SUMS = Sums(2, counted=False)
 def make_plan(**changes):
     arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one"} | changes
     stages = [
-        Stage("sum", 0.3, SUMS.sensitivity(arguments["adjacency"]), repeats=2),
-        Stage("histogram", 0.7, 2.0),
+        Stage("sum", 3.0, SUMS.sensitivity(arguments["adjacency"]), repeats=2),
+        Stage("histogram", 7.0, 2.0),
     ]
     return Plan.build(stages, **arguments)
 
@@ -73,9 +73,13 @@ def test_plan_meets_its_budget_and_serialises():
     total = GdpAccountant().epsilon(plan.event, 1e-6)
     assert 1 - 1e-9 <= total <= 1
     sums, histogram = plan.stages
+    assert (sums.share, histogram.share) == (0.3, 0.7)
     assert 2 / sums.noise_multiplier**2 / (1 / histogram.noise_multiplier**2) == pytest.approx(3 / 7)
     assert Plan.from_dict(plan.to_dict()) == plan
     assert "histogram" in str(plan)
+    for broken in ({"epsilon": -1.0}, {"delta": 2.0}, {"adjacency": "swap"}):
+        with pytest.raises(InvalidArgumentError, match=next(iter(broken))):
+            Plan.from_dict(plan.to_dict() | broken)
 
 
 def test_persons_multiply_sensitivities():
@@ -177,9 +181,13 @@ def test_a_stage_is_used_as_often_as_planned_and_no_more():
         gate.release("sum", SUMS)
 
 
-def test_a_closed_gate_releases_nothing():
+def test_a_closed_gate_releases_nothing(monkeypatch):
+    """Neither it nor the engine, which lets go of the rows that it keeps."""
+    closed = []
+    monkeypatch.setattr(LocalEngine, "close", lambda engine: closed.append(1))
     gate = make_gate()
     gate.close()
+    assert len(closed) == 1
     for name in ("sum", "histogram"):
         with pytest.raises(PlanViolationError, match="used up"):
             gate.release(name, SUMS)
@@ -198,22 +206,37 @@ def test_progress_counts_releases():
 def test_a_refined_stage_costs_no_more_than_it_did():
     """Exactly, in fractions; what a release chose stays charged as it was, and a forged plan is refused."""
     plan = make_plan()
-    parts = [Stage("a", 0.1, 2.0, repeats=3), Stage("b", 0.7, 2.0), Stage("c", 0.2, 2.0)]
+    parts = [Stage("a", 0.5, 2.0, repeats=3), Stage("b", 3.5, 2.0), Stage("c", 1.0, 2.0)]
     before = 1 / Fraction(plan.stage("histogram").event.noise_multiplier) ** 2
     for by_release in (False, True):
         refined = plan.refined("histogram", parts, by_release=by_release)
         new = [refined.stage(name) for name in "abc"]
         after = sum(s.repeats / Fraction(s.event.noise_multiplier) ** 2 for s in new)
         assert before * (1 - Fraction(1, 10**12)) < after <= before
+        assert [stage.share for stage in new] == pytest.approx([0.07, 0.49, 0.14], rel=1e-12)
         assert (refined.event == plan.event) is by_release
         assert Plan.from_dict(refined.to_dict()) == refined
-    quieter = dataclasses.replace(new[1], event=dataclasses.replace(new[1].event, noise_multiplier=1.0))
-    with pytest.raises(InvalidArgumentError, match="no more than was charged"):
-        dataclasses.replace(refined, stages=(*refined.stages[:-1], quieter))
+    three = Plan.build([Stage(name, 1.0, 2.0) for name in "xyz"], epsilon=1.0, delta=1e-6)
+    assert [s.name for s in three.refined("x", parts[:2], by_release=True).stages] == ["a", "b", "y", "z"]
+    for factor in (1e-3, 1 - 1e-9):
+        event = GaussianEvent(new[1].event.noise_multiplier * factor)
+        quieter = dataclasses.replace(new[1], event=event)
+        with pytest.raises(InvalidArgumentError, match="no more than was charged"):
+            dataclasses.replace(refined, stages=(*refined.stages[:2], quieter, *refined.stages[3:]))
     with pytest.raises(InvalidArgumentError, match="one Gaussian release"):
         plan.refined("sum", parts, by_release=True)
     with pytest.raises(InvalidArgumentError, match="one Gaussian mechanism"):
         plan.refined("histogram", [Stage("a", 1.0, 2.0, mechanisms=2)], by_release=True)
+
+
+def test_the_gate_refines_its_plan_within_the_charge(ledger):
+    """The new stages can be released, and what the ledger was charged stays as it was."""
+    gate = make_gate(ledger=ledger)
+    paid = gate.plan.event
+    gate.refine("histogram", [Stage("coarse", 0.5, 2.0), Stage("fine", 0.5, 2.0)])
+    assert [stage.name for stage in gate.plan.stages] == ["sum", "coarse", "fine"]
+    assert gate.plan.event == paid == ledger.history()[0].event
+    gate.release("fine", DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0])))
 
 
 def test_a_used_stage_cannot_be_refined():
@@ -282,7 +305,21 @@ def test_what_the_gate_draws_has_the_charged_spread(laplace):
     assert released.noise_stddev[0] == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_noise_shape_scales_the_stated_noise():
+    query = SecondMoments(np.zeros(2), 1.0)
+    plan = Plan.build([Stage("m", 1.0, query.sensitivity("replace_one"))], epsilon=1.0, delta=1e-6)
+    released = make_gate(plan).release("m", query)
+    assert len(set(query.noise_shape)) > 1
+    assert released.noise_stddev == pytest.approx(plan.stages[0].noise_stddev * query.noise_shape, rel=1e-15)
+
+
 def test_a_noise_shape_with_laplace_noise_is_refused():
+    shaped = ClusterCounts(np.zeros((2, 2)), noise_shape=np.array([1.0, 0.5]))
+    plan = Plan.per_mechanism(
+        [Stage("m", 1.0, 2.0, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6
+    )
+    with pytest.raises(PlanViolationError, match="Gaussian noise only"):
+        make_gate(plan).release("m", shaped)
     query = SecondMoments(np.zeros(2), 1.0)
     plan = Plan.per_mechanism(
         [Stage("m", 1.0, 2.0**40, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6

@@ -1,13 +1,16 @@
 """Events: frozen, counted, serialised for good."""
 
 import dataclasses
+import importlib
 import json
+import pkgutil
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpem.privacy
 from dpem.errors import InvalidArgumentError
 from dpem.privacy.accountants import accountant_named
 from dpem.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
@@ -73,9 +76,13 @@ def test_iterators_and_lists_become_tuples():
 
 
 def test_frozen():
-    """An event cannot be changed after it was charged."""
+    """An event cannot be changed after it was charged, nor can any other fact of the privacy core."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         GaussianEvent(1.0).noise_multiplier = 2.0
+    for module in pkgutil.walk_packages(dpem.privacy.__path__, "dpem.privacy."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                assert kind.__dataclass_params__.frozen, kind
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "1", None, True, 10**400, 1e31, 1e-31])
