@@ -3,6 +3,7 @@
 import dataclasses
 import importlib
 import json
+import math
 import pkgutil
 
 import numpy as np
@@ -101,6 +102,22 @@ def test_bad_compositions(parts):
     """A composition holds events, each at least once."""
     with pytest.raises(InvalidArgumentError, match="Expected"):
         ComposedEvent(parts)
+
+
+@pytest.mark.parametrize(("kind", "low", "high"), [(GaussianEvent, 1e-6, 1e30), (LaplaceEvent, 1e-30, 1e6)])
+def test_parameters_have_limits(kind, low, high):
+    """Both ends are inside, the next floats are not."""
+    for value, outwards in ((low, 0.0), (high, math.inf)):
+        assert flatten(kind(value)) == {kind(value): 1}
+        with pytest.raises(InvalidArgumentError, match="Expected"):
+            kind(math.nextafter(value, outwards))
+
+
+def test_counts_have_a_limit():
+    """Up to 10^18 of a kind, and not one more."""
+    assert flatten(ComposedEvent(((GaussianEvent(1.0), 10**18),))) == {GaussianEvent(1.0): 10**18}
+    with pytest.raises(InvalidArgumentError, match="at most 1e\\+18"):
+        ComposedEvent(((GaussianEvent(1.0), 10**18 + 1),))
 
 
 @pytest.mark.parametrize("description", [{}, {"event": "exponential"}, {"event": "gaussian"}])
