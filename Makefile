@@ -38,7 +38,7 @@ check: $(READY)  ## the tests alone
 # Compiled kernels show no lines: their tests run once more as plain Python.
 coverage: $(READY)  ## the lines of src that tests reach, file by file; below 95 % fails (an hour)
 	mkdir -p build/coverage && $(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -q $(PYTEST_ARGS)
+	$(BIN)/coverage run -m pytest -q --hypothesis-profile measured $(PYTEST_ARGS)
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/em/test_gaussian_moments.py
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report > build/coverage/lines.txt; result=$$?; cat build/coverage/lines.txt; exit $$result

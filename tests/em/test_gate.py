@@ -365,6 +365,8 @@ def test_distances_of_recorded_releases():
         (LaplaceEvent(1.0), None, 1.4),
     ):
         assert recorded([13, 24], event, shape).distance(recorded([10, 20], event, shape)) == distance
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recorded([0, 0], GaussianEvent(1.0)).sensitivity = 9.0
 
 
 def test_histogram_through_the_gate():
