@@ -186,7 +186,7 @@ def run_module(module: str, tests: list[str], stop_at: float, *, anew: bool) -> 
 
 
 def _is_open(known: dict[str, str] | None, stamp: str) -> bool:
-    return known is None or (known["verdict"] != "killed" and known["tests"] != stamp)
+    return known is None or (known["verdict"] == "survived" and known["tests"] != stamp)
 
 
 def _pytest(tests: list[str], plugins: list[object]) -> int:

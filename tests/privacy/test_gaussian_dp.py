@@ -33,6 +33,14 @@ def test_delta_never_below_the_truth(mu, epsilon):
             assert excess >= 0
 
 
+@pytest.mark.parametrize("mu", [300, 1000, 3000])
+def test_delta_never_below_the_truth_for_a_huge_mu(mu):
+    """Rounding errors grow with mu there, and so does the margin."""
+    for x in range(-30, 80):
+        epsilon = mu * (x / 10 + mu / 2)
+        assert 0 <= gaussian_dp.delta_at(mu, epsilon) / true_delta(mu, epsilon) - 1 < 2e-12 * mu / 100
+
+
 @pytest.mark.parametrize(("epsilon", "delta"), list(itertools.product(EPSILONS, DELTAS)))
 def test_inverse_round_trips_and_never_exceeds_the_budget(epsilon, delta):
     """mu_for spends the budget to 1e-9 and not a bit more, by 50 digits; epsilon_at gives it back."""
