@@ -85,7 +85,7 @@ TESTS = {
     "privacy/events.py": ["tests/privacy/test_events.py", "tests/privacy/test_accountants.py"],
     "privacy/per_mechanism.py": ["tests/privacy/test_per_mechanism.py", _FROZEN],
     "privacy/calibration.py": [*_ACCOUNTANTS, "tests/em/test_gate.py"],
-    "privacy/_solve.py": ["tests/privacy/test_gaussian_dp.py", "tests/privacy/test_per_mechanism.py"],
+    "privacy/_solve.py": ["tests/privacy/test_solve.py", "tests/privacy/test_gaussian_dp.py"],
     "privacy/gaussian_dp.py": ["tests/privacy/test_gaussian_dp.py"],
     "privacy/accountants/base.py": [*_ACCOUNTANTS, _FROZEN],
     "privacy/accountants/gdp.py": ["tests/privacy/test_accountants.py", "tests/privacy/test_ledger.py"],

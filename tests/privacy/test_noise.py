@@ -123,6 +123,18 @@ def test_integer_parts_are_decided_only_where_clear(monkeypatch):
     assert [v_word for _, v_word, _ in asked] == [*edges[:-1], edges[-1] - 1, edges[-1]]
 
 
+def test_more_bits_extend_the_known_ones():
+    """A uniform number that is refined stays where it was known to lie; each step is 2^64 times finer."""
+    source = SeededEntropy(4)
+    for numerator in range(8):
+        uniform = noise._LazyUniform(numerator, 3)
+        for step in range(1, 4):
+            low, high = uniform.low, uniform.high
+            uniform.refine(source)
+            assert low <= uniform.low < uniform.high <= high
+            assert uniform.high - uniform.low == Fraction(1, 2 ** (3 + 64 * step))
+
+
 def test_large_integer_parts_take_the_exact_path():
     """V beyond the table is found by refinement: a zero word is below e^-22."""
     law = LAWS["laplace"](1.0)
