@@ -101,7 +101,7 @@ def exact_calls(monkeypatch, law, sign_and_fraction, v_word, coin):
 def test_fast_path_decides_only_what_is_clear(law, monkeypatch):
     """Coins next to the edge of acceptance go to the exact path; those a few units off do not."""
     for j in range(1, 30):
-        fraction, exponent = j << 58, Fraction(j, 32)
+        fraction, exponent = j << 58 | 1, Fraction(j, 32)
         if law == "gaussian":
             exponent = (exponent - 1) ** 2 / 2 + exponent
         with mpmath.workdps(50):
@@ -109,9 +109,10 @@ def test_fast_path_decides_only_what_is_clear(law, monkeypatch):
                 mpmath.floor(mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * 2**32)
             )
         coins = list(range(edge - 9, edge + 10))
-        asked = exact_calls(monkeypatch, LAWS[law](1.0), [fraction] * 19, [2**32 - 1] * 19, coins)
-        asked = {coin for _, _, coin in asked}
-        assert {edge - 1, edge, edge + 1} <= asked <= set(coins[3:-3])
+        bits = [fraction | 2**63] * 19  # a negative sign
+        asked = exact_calls(monkeypatch, LAWS[law](1.0), bits, [2**32 - 1] * 19, coins)
+        assert {(known, v_word) for known, v_word, _ in asked} == {(fraction, 2**32 - 1)}
+        assert {edge - 1, edge, edge + 1} <= {coin for _, _, coin in asked} <= set(coins[3:-3])
 
 
 def test_integer_parts_are_decided_only_where_clear(monkeypatch):
@@ -133,6 +134,28 @@ def test_more_bits_extend_the_known_ones():
             uniform.refine(source)
             assert low <= uniform.low < uniform.high <= high
             assert uniform.high - uniform.low == Fraction(1, 2 ** (3 + 64 * step))
+
+
+class Constant:
+    """The same byte, always."""
+
+    is_secure = False
+
+    def __init__(self, byte):
+        self._byte = byte
+
+    def draw(self, n_bytes):
+        return bytes([self._byte]) * n_bytes
+
+
+def test_an_integer_part_at_the_edge_is_decided_by_further_bits():
+    """A word equal to floor(2^32 e^-j) is below e^-j where zeros follow, and above it where ones do."""
+    law = LAWS["laplace"](1.0)
+    for j in range(1, 20):
+        with mpmath.workdps(50):
+            edge = int(mpmath.floor(mpmath.exp(-j) * 2**32))
+        assert noise._decide_exactly(law, 0, edge, 0, Constant(0)) == j
+        assert noise._decide_exactly(law, 0, edge, 0, Constant(255)) == j - 1
 
 
 def test_large_integer_parts_take_the_exact_path():
