@@ -11,7 +11,7 @@ import pytest
 from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
 from dpem.privacy import noise
 from dpem.privacy.noise import rounded_gaussian, rounded_laplace
-from dpem.privacy.randomness import SeededEntropy, entropy
+from dpem.privacy.randomness import SeededEntropy, entropy, fresh_seed, public_random
 from dpem.testing import insecure_noise
 
 SAMPLERS = [rounded_gaussian, rounded_laplace]
@@ -241,6 +241,19 @@ def test_insecure_noise_stays_in_its_thread():
             thread.start()
             thread.join()
     assert seen == [True]
+
+
+def test_free_randomness_follows_its_seed():
+    """As in scikit-learn: a seed repeats, a generator is taken as it is, None is fresh each time."""
+    for seed in (0, 7):
+        assert public_random(seed).randint(2**31) == np.random.RandomState(seed).randint(2**31)
+    generator = np.random.RandomState(1)
+    assert public_random(generator) is generator
+    assert public_random(None).bytes(16) != public_random(None).bytes(16)
+    with pytest.raises(InvalidArgumentError, match="random_state=-1"):
+        public_random(-1)
+    # All of 64 seeds lie in the lower half of their range once in 10^19 runs.
+    assert 2**30 <= max(fresh_seed() for _ in range(64)) < 2**31
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, "7", True])
