@@ -12,7 +12,7 @@ define test_end
 endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
-.PHONY: demo test lint check format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
+.PHONY: demo test lint check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz ends lock clean help
 
 help:            ## list the targets
@@ -35,6 +35,14 @@ test: $(READY)   ## everything that a change must pass; tests wait a lot, so the
 check: $(READY)  ## the tests alone
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
 
+# Compiled kernels show no lines: their tests run once more as plain Python.
+coverage: $(READY)  ## the lines of src that tests reach, file by file; below 95 % fails (an hour)
+	mkdir -p build/coverage && $(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -q --hypothesis-profile measured $(PYTEST_ARGS)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/em tests/models -k "test_gaussian_moments or infinite_epsilon"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report > build/coverage/lines.txt; result=$$?; cat build/coverage/lines.txt; exit $$result
+
 lint: $(READY)   ## format, lint, types, layers, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -55,6 +63,14 @@ wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-te
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
 	cd build/wheel && venv/bin/python ../../examples/demo.py > /dev/null && venv/bin/dpem demo demo --json > /dev/null && echo "wheel: smoke test passed"
+
+# Beside the development environment, whose own libraries come first.
+build/cosmic-ray/.ready: $(READY)
+	$(BIN)/python -m pip install --quiet --target build/cosmic-ray 'cosmic-ray==8.7.0'
+	touch $@
+
+mutants: build/cosmic-ray/.ready  ## changes of the privacy core that no test notices (hours; a stopped run goes on)
+	$(BIN)/python benchmarks/mutants/run.py $(BENCH_ARGS)
 
 bench: $(READY)  ## speed of the noise beside numpy and OpenDP
 	$(BIN)/python benchmarks/noise.py

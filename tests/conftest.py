@@ -18,6 +18,10 @@ _REQUIRE_ALL = os.environ.get("DPEM_REQUIRE_ALL") == "1"
 
 # A judged run draws the same examples every time; runs at the desk go on searching.
 hypothesis.settings.register_profile("judged", derandomize=True)
+# Under coverage everything is slow.
+hypothesis.settings.register_profile(
+    "measured", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 if _REQUIRE_ALL:
     hypothesis.settings.load_profile("judged")
 

@@ -382,6 +382,11 @@ def test_every_command_has_help_with_an_example(name, capsys):
     assert "--json" in shown.out
 
 
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"dpem {dpem.__version__}\n"
+
+
 def test_a_defect_shows_no_value(ward, tmp_path, capsys, monkeypatch):
     """What a library says may hold a cell of the table: only the kind and the place of an error are told."""
 

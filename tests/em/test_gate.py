@@ -14,8 +14,9 @@ import pytest
 from dpem import Ledger, paper
 from dpem.data import Domain, TableRows
 from dpem.em.plan import Plan, Stage
+from dpem.em.progress import listening
 from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
-from dpem.em.release import PlanViolationError, ReleaseGate
+from dpem.em.release import PlanViolationError, RecordedRelease, ReleaseGate
 from dpem.em.statistics import RawStatistics, ReleasedStatistics
 from dpem.engines import LocalEngine
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError
@@ -23,8 +24,8 @@ from dpem.models.kmeans_fit import plan_kmeans
 from dpem.paper.cluster_sums import ClusterCounts
 from dpem.privacy import PrivacyUnit
 from dpem.privacy.accountants import GdpAccountant
-from dpem.privacy.events import LaplaceEvent
-from dpem.testing import record
+from dpem.privacy.events import GaussianEvent, LaplaceEvent
+from dpem.testing import record, replay
 
 X = np.random.default_rng(3).normal(size=(500, 2))
 SUMS = Sums(2, counted=False)
@@ -33,8 +34,8 @@ SUMS = Sums(2, counted=False)
 def make_plan(**changes):
     arguments = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "replace_one"} | changes
     stages = [
-        Stage("sum", 0.3, SUMS.sensitivity(arguments["adjacency"]), repeats=2),
-        Stage("histogram", 0.7, 2.0),
+        Stage("sum", 3.0, SUMS.sensitivity(arguments["adjacency"]), repeats=2),
+        Stage("histogram", 7.0, 2.0),
     ]
     return Plan.build(stages, **arguments)
 
@@ -72,9 +73,13 @@ def test_plan_meets_its_budget_and_serialises():
     total = GdpAccountant().epsilon(plan.event, 1e-6)
     assert 1 - 1e-9 <= total <= 1
     sums, histogram = plan.stages
+    assert (sums.share, histogram.share) == (0.3, 0.7)
     assert 2 / sums.noise_multiplier**2 / (1 / histogram.noise_multiplier**2) == pytest.approx(3 / 7)
     assert Plan.from_dict(plan.to_dict()) == plan
     assert "histogram" in str(plan)
+    for broken in ({"epsilon": -1.0}, {"delta": 2.0}, {"adjacency": "swap"}):
+        with pytest.raises(InvalidArgumentError, match=next(iter(broken))):
+            Plan.from_dict(plan.to_dict() | broken)
 
 
 def test_persons_multiply_sensitivities():
@@ -83,6 +88,47 @@ def test_persons_multiply_sensitivities():
     for a, b in zip(one.stages, three.stages, strict=True):
         assert b.sensitivity == 3 * a.sensitivity
         assert b.mechanism.noise_stddev == pytest.approx(3 * a.mechanism.noise_stddev, rel=1e-12)
+
+
+def test_shares_and_noise_are_what_the_stages_say():
+    """By hand: shares of repeats times mechanisms, noise over sensitivity, both currencies of the budget."""
+    stages = [Stage("a", 1.0, 2.0, repeats=3, mechanisms=2, laplace=True), Stage("b", 1.0, 8.0, repeats=4)]
+    plan = Plan.per_mechanism(stages, composition="linear", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(2))
+    a, b = plan.stages
+    assert [(s.share, s.repeats, s.mechanisms, s.sensitivity) for s in (a, b)] == [
+        (0.6, 3, 2, 4),
+        (0.4, 4, 1, 16),
+    ]
+    assert plan.event.parts == ((a.event, 6), (b.event, 4))
+    assert a.event.epsilon == pytest.approx(0.1, rel=1e-9)
+    assert (a.noise_multiplier, b.noise_multiplier) == (1 / a.event.epsilon, b.event.noise_multiplier)
+    assert a.noise_stddev == pytest.approx(4 * np.sqrt(2) / a.event.epsilon, rel=1e-12)
+    assert b.noise_stddev == pytest.approx(16 * b.event.noise_multiplier, rel=1e-12)
+    assert plan.epsilon_for_mu(plan.budget.mu) == pytest.approx(1.0, rel=1e-9)
+    assert (plan.accountant, plan.adjacency, make_plan().accountant) == ("linear", "replace_one", "gdp")
+
+
+def test_a_plan_cannot_be_changed():
+    """Not after it was charged, and not to stages of another kind."""
+    plan = make_plan()
+    for thing in (plan, plan.stages[0], Stage("a", 1.0, 2.0)):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            thing.epsilon = 2.0
+    with pytest.raises(InvalidArgumentError, match="one Gaussian mechanism"):
+        Plan.build([Stage("a", 1.0, 2.0, laplace=True)], epsilon=1.0, delta=1e-6)
+    one = plan.stage("histogram")
+    laplace = dataclasses.replace(plan, stages=(dataclasses.replace(one, event=LaplaceEvent(0.1)),))
+    with pytest.raises(InvalidArgumentError, match="one Gaussian release"):
+        laplace.refined("histogram", [Stage("a", 1.0, 2.0)], by_release=True)
+    with pytest.raises(InvalidArgumentError, match="Gaussian events"):
+        dataclasses.replace(laplace, charged=plan.event)
+    charged = plan.refined("histogram", [Stage("a", 1.0, 2.0)], by_release=True).to_dict()
+    for broken in (
+        {"charged": one.event.to_dict()},
+        {"stages": [one.to_dict() | {"event": charged["charged"]}]},
+    ):
+        with pytest.raises(InvalidArgumentError, match="event"):
+            Plan.from_dict(charged | broken)
 
 
 def test_impossible_plans_are_refused():
@@ -135,25 +181,62 @@ def test_a_stage_is_used_as_often_as_planned_and_no_more():
         gate.release("sum", SUMS)
 
 
+def test_a_closed_gate_releases_nothing(monkeypatch):
+    """Neither it nor the engine, which lets go of the rows that it keeps."""
+    closed = []
+    monkeypatch.setattr(LocalEngine, "close", lambda engine: closed.append(1))
+    gate = make_gate()
+    gate.close()
+    assert len(closed) == 1
+    for name in ("sum", "histogram"):
+        with pytest.raises(PlanViolationError, match="used up"):
+            gate.release(name, SUMS)
+
+
+def test_progress_counts_releases():
+    """A listener hears the stage, how many releases came before it, and how many are planned."""
+    told = []
+    with listening(lambda *news: told.append(news)):
+        gate = make_gate()
+        gate.release("sum", SUMS)
+        gate.release("sum", SUMS)
+    assert told == [("sum", 0, 3), ("sum", 1, 3)]
+
+
 def test_a_refined_stage_costs_no_more_than_it_did():
     """Exactly, in fractions; what a release chose stays charged as it was, and a forged plan is refused."""
     plan = make_plan()
-    parts = [Stage("a", 0.1, 2.0, repeats=3), Stage("b", 0.7, 2.0), Stage("c", 0.2, 2.0)]
+    parts = [Stage("a", 0.5, 2.0, repeats=3), Stage("b", 3.5, 2.0), Stage("c", 1.0, 2.0)]
     before = 1 / Fraction(plan.stage("histogram").event.noise_multiplier) ** 2
     for by_release in (False, True):
         refined = plan.refined("histogram", parts, by_release=by_release)
         new = [refined.stage(name) for name in "abc"]
         after = sum(s.repeats / Fraction(s.event.noise_multiplier) ** 2 for s in new)
         assert before * (1 - Fraction(1, 10**12)) < after <= before
+        assert [stage.share for stage in new] == pytest.approx([0.07, 0.49, 0.14], rel=1e-12)
         assert (refined.event == plan.event) is by_release
         assert Plan.from_dict(refined.to_dict()) == refined
-    quieter = dataclasses.replace(new[1], event=dataclasses.replace(new[1].event, noise_multiplier=1.0))
-    with pytest.raises(InvalidArgumentError, match="no more than was charged"):
-        dataclasses.replace(refined, stages=(*refined.stages[:-1], quieter))
+    three = Plan.build([Stage(name, 1.0, 2.0) for name in "xyz"], epsilon=1.0, delta=1e-6)
+    assert [s.name for s in three.refined("x", parts[:2], by_release=True).stages] == ["a", "b", "y", "z"]
+    for factor in (1e-3, 1 - 1e-9):
+        event = GaussianEvent(new[1].event.noise_multiplier * factor)
+        quieter = dataclasses.replace(new[1], event=event)
+        with pytest.raises(InvalidArgumentError, match="no more than was charged"):
+            dataclasses.replace(refined, stages=(*refined.stages[:2], quieter, *refined.stages[3:]))
     with pytest.raises(InvalidArgumentError, match="one Gaussian release"):
         plan.refined("sum", parts, by_release=True)
     with pytest.raises(InvalidArgumentError, match="one Gaussian mechanism"):
         plan.refined("histogram", [Stage("a", 1.0, 2.0, mechanisms=2)], by_release=True)
+
+
+def test_the_gate_refines_its_plan_within_the_charge(ledger):
+    """The new stages can be released, and what the ledger was charged stays as it was."""
+    gate = make_gate(ledger=ledger)
+    paid = gate.plan.event
+    gate.refine("histogram", [Stage("coarse", 0.5, 2.0), Stage("fine", 0.5, 2.0)])
+    assert [stage.name for stage in gate.plan.stages] == ["sum", "coarse", "fine"]
+    assert gate.plan.event == paid == ledger.history()[0].event
+    gate.release("fine", DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0])))
 
 
 def test_a_used_stage_cannot_be_refined():
@@ -222,7 +305,21 @@ def test_what_the_gate_draws_has_the_charged_spread(laplace):
     assert released.noise_stddev[0] == pytest.approx(expected, rel=1e-6)
 
 
+def test_a_noise_shape_scales_the_stated_noise():
+    query = SecondMoments(np.zeros(2), 1.0)
+    plan = Plan.build([Stage("m", 1.0, query.sensitivity("replace_one"))], epsilon=1.0, delta=1e-6)
+    released = make_gate(plan).release("m", query)
+    assert len(set(query.noise_shape)) > 1
+    assert released.noise_stddev == pytest.approx(plan.stages[0].noise_stddev * query.noise_shape, rel=1e-15)
+
+
 def test_a_noise_shape_with_laplace_noise_is_refused():
+    shaped = ClusterCounts(np.zeros((2, 2)), noise_shape=np.array([1.0, 0.5]))
+    plan = Plan.per_mechanism(
+        [Stage("m", 1.0, 2.0, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6
+    )
+    with pytest.raises(PlanViolationError, match="Gaussian noise only"):
+        make_gate(plan).release("m", shaped)
     query = SecondMoments(np.zeros(2), 1.0)
     plan = Plan.per_mechanism(
         [Stage("m", 1.0, 2.0**40, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6
@@ -236,6 +333,40 @@ def test_recording_marks_the_charge(ledger):
     with record():
         make_gate(ledger=ledger).release("sum", SUMS)
     assert ledger.history()[0].insecure_noise
+
+
+def test_a_replay_asks_for_the_same_releases():
+    """A replayed fit goes on with the recorded values, is marked, and may ask for nothing else."""
+    with record() as first:
+        original = make_gate().release("sum", SUMS)
+    with replay(first) as second:
+        gate = make_gate()
+        again = gate.release("sum", SUMS)
+        with pytest.raises(PlanViolationError, match="another release"):
+            gate.release("sum", SUMS)
+    assert (again.values == original.values).all()
+    assert (original.insecure_noise, again.insecure_noise, gate.insecure_noise) == (True, True, True)
+    assert not make_gate().insecure_noise
+    assert (second.releases[0].raw == first.releases[0].raw).all()
+    histogram = DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0]))
+    with replay(first), pytest.raises(PlanViolationError, match="another release"):
+        make_gate().release("histogram", histogram)
+
+
+def test_distances_of_recorded_releases():
+    """By hand: in the norm of the noise, in units of the sensitivity, each entry over its relative noise."""
+
+    def recorded(raw, event, shape=None):
+        return RecordedRelease("s", np.array(raw), np.zeros(2), 5.0, event, shape)
+
+    for event, shape, distance in (
+        (GaussianEvent(1.0), None, 1.0),
+        (GaussianEvent(1.0), np.array([0.5, 0.5]), 2.0),
+        (LaplaceEvent(1.0), None, 1.4),
+    ):
+        assert recorded([13, 24], event, shape).distance(recorded([10, 20], event, shape)) == distance
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        recorded([0, 0], GaussianEvent(1.0)).sensitivity = 9.0
 
 
 def test_histogram_through_the_gate():
@@ -268,6 +399,15 @@ def test_released_statistics_cannot_be_forged():
     released = make_gate().release("sum", SUMS)
     with pytest.raises((TypeError, ValueError)):
         dataclasses.replace(released, values=np.zeros(2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        released.values = np.zeros(2)
+
+
+def test_released_statistics_in_parts_and_with_more_noise():
+    released = make_gate().release("sum", SUMS)
+    assert released.entries(slice(1, 2)).values == released.values[1:]
+    assert released.entries(slice(1, 2)).noise_stddev == released.noise_stddev[1:]
+    assert (released.with_more_noise(np.array([1.0, -2.0])).values - released.values).tolist() == [1.0, -2.0]
 
 
 def test_types_keep_raw_statistics_out_of_an_m_step(tmp_path):

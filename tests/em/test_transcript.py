@@ -111,6 +111,17 @@ def test_a_finished_fit_is_read_again(name, tmp_path, monkeypatch):
     assert again.privacy_.to_dict() == first.privacy_.to_dict()
 
 
+def test_a_fit_that_is_read_again_tells_the_same_charge(ledger, tmp_path):
+    """What was paid once is paid: the second model names the record of the first."""
+    models = []
+    for _ in range(2):
+        with resumable(tmp_path / "fit"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            models.append(kmeans(ledger=ledger).fit(X))
+    assert models[0].charge_ == models[1].charge_
+    assert models[0].charge_.hash == ledger.history()[0].hash
+
+
 def _killed(path, ledger):
     seen, make = [], LocalEngine.sum
 

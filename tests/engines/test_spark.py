@@ -1,7 +1,9 @@
 """Spark: the same bits from executors, with tasks that fail and are tried again."""
 
 import os
+import pickle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -11,8 +13,10 @@ import pytest
 import dpem
 from dpem import Ledger
 from dpem.data import Domain
+from dpem.data.streams import TableReader
 from dpem.em.queries import Sums
 from dpem.engines import engine_for, open_rows
+from dpem.engines.remote import total_of
 from dpem.errors import EngineError, InvalidArgumentError
 from support.clusters import require_java, spark_session
 from support.estimators import ESTIMATORS, same_bits, seeded
@@ -68,6 +72,40 @@ def test_many_partitions_are_merged_by_executors(table, monkeypatch):
     arguments = {"schema": None, "bounds": (-3, 3), "adjacency": "add_remove"}
     fitted = seeded(lambda: kmeans(**arguments).fit(table.select("a", "b")))
     same_bits(fitted, seeded(lambda: kmeans(**arguments).fit(FRAME[["a", "b"]])))
+
+
+def test_what_executors_run_gives_the_sum_of_rows_in_memory(monkeypatch):
+    """Both steps and the merging, run here: in parts, one of them sent twice, and with one that fails."""
+    from dpem.engines import spark_cluster
+
+    frame, statistic = FRAME[["a", "b"]], Sums(2, counted=False)
+    domain = Domain.from_arguments(2, bounds=(-3, 3))
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    make = spark_cluster._grid_maker(TableReader(None, ("a", "b"), 2), domain)
+    number = iter(range(9))
+    task = SimpleNamespace(partitionId=lambda: next(number))
+    monkeypatch.setattr(spark_cluster.TaskContext, "get", lambda: task)
+
+    def totals(*tables):
+        return [
+            batch
+            for part in tables
+            for batch in spark_cluster._summer(statistic)(make(part.to_batches(max_chunksize=50)))
+        ]
+
+    def total(batches):
+        (merged,) = spark_cluster._merge(batches)
+        return total_of(pickle.loads(merged.column(1)[0].as_py())).value(statistic.coarse_bits)
+
+    found = totals(table[:1], table[1:1], table[1:])
+    rows = open_rows(frame, None)
+    assert (total([*found, found[2]]) == engine_for(rows).sum(statistic, rows, domain)).all()
+    assert list(spark_cluster._merge([])) == []
+    with pytest.raises(InvalidArgumentError, match="a table without 'b'"):
+        total([*found, *totals(table.select(["a"]))])
+    monkeypatch.setattr(spark_cluster.TaskContext, "get", lambda: None)
+    with pytest.raises(EngineError, match="knows its partition"):
+        totals(table)
 
 
 def test_tasks_that_fail_change_nothing(spark, table, tmp_path):

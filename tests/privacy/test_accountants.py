@@ -240,6 +240,19 @@ def test_linear_and_advanced_are_their_formulas():
     assert LinearAccountant().delta(ComposedEvent(((laplace, 50),)), 0.49) == 1
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.1, 0.3, 1 / 3, 0.7])
+@pytest.mark.parametrize("count", [1, 3, 7, 50])
+def test_linear_and_advanced_are_never_below_their_formulas(epsilon, count):
+    """By 50 digits, for Laplace mechanisms, whose own epsilons are exact."""
+    event = ComposedEvent(((LaplaceEvent(epsilon), count),))
+    with mpmath.workdps(50):
+        e, delta = mpmath.mpf(epsilon), mpmath.mpf(1e-5)
+        linear = count * e
+        advanced = linear * mpmath.expm1(e) + mpmath.sqrt(-2 * mpmath.log(delta) * count) * e
+        assert 0 <= LinearAccountant().epsilon(event, 1e-5) / linear - 1 < 1e-12
+        assert 0 <= AdvancedAccountant().epsilon(event, 1e-5) / advanced - 1 < 1e-12
+
+
 def test_dp_accounting_agrees_under_add_remove():
     """PLD brackets the exact curve; FACTS: under REPLACE_ONE its RDP and PLD disagree, so we avoid it."""
     from dp_accounting import NeighboringRelation, dp_event

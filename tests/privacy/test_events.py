@@ -1,13 +1,17 @@
 """Events: frozen, counted, serialised for good."""
 
 import dataclasses
+import importlib
 import json
+import math
+import pkgutil
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import dpem.privacy
 from dpem.errors import InvalidArgumentError
 from dpem.privacy.accountants import accountant_named
 from dpem.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
@@ -73,9 +77,13 @@ def test_iterators_and_lists_become_tuples():
 
 
 def test_frozen():
-    """An event cannot be changed after it was charged."""
+    """An event cannot be changed after it was charged, nor can any other fact of the privacy core."""
     with pytest.raises(dataclasses.FrozenInstanceError):
         GaussianEvent(1.0).noise_multiplier = 2.0
+    for module in pkgutil.walk_packages(dpem.privacy.__path__, "dpem.privacy."):
+        for kind in vars(importlib.import_module(module.name)).values():
+            if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+                assert kind.__dataclass_params__.frozen, kind
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "1", None, True, 10**400, 1e31, 1e-31])
@@ -94,6 +102,22 @@ def test_bad_compositions(parts):
     """A composition holds events, each at least once."""
     with pytest.raises(InvalidArgumentError, match="Expected"):
         ComposedEvent(parts)
+
+
+@pytest.mark.parametrize(("kind", "low", "high"), [(GaussianEvent, 1e-6, 1e30), (LaplaceEvent, 1e-30, 1e6)])
+def test_parameters_have_limits(kind, low, high):
+    """Both ends are inside, the next floats are not."""
+    for value, outwards in ((low, 0.0), (high, math.inf)):
+        assert flatten(kind(value)) == {kind(value): 1}
+        with pytest.raises(InvalidArgumentError, match="Expected"):
+            kind(math.nextafter(value, outwards))
+
+
+def test_counts_have_a_limit():
+    """Up to 10^18 of a kind, and not one more."""
+    assert flatten(ComposedEvent(((GaussianEvent(1.0), 10**18),))) == {GaussianEvent(1.0): 10**18}
+    with pytest.raises(InvalidArgumentError, match="at most 1e\\+18"):
+        ComposedEvent(((GaussianEvent(1.0), 10**18 + 1),))
 
 
 @pytest.mark.parametrize("description", [{}, {"event": "exponential"}, {"event": "gaussian"}])

@@ -1,5 +1,6 @@
 """The ledger in one process: terms, charges, refusals, tampering, bad files."""
 
+import contextlib
 import json
 import math
 import os
@@ -29,10 +30,11 @@ from dpem.privacy import (
     GaussianEvent,
     LaplaceEvent,
     PrivacyUnit,
+    _ledger_file,
     calibrate,
     gaussian_dp,
 )
-from dpem.privacy.ledger import Head
+from dpem.privacy.ledger import Charge, Head
 from dpem.testing import insecure_noise
 
 
@@ -332,7 +334,7 @@ def tamper(ledger, *statements):
     """Change the file behind the ledger's back, its triggers removed."""
     connection = sqlite3.connect(ledger.path)
     for trigger in ("terms_are_fixed", "terms_stay", "spend_is_fixed", "spend_stays", "spend_grows"):
-        connection.execute(f"DROP TRIGGER {trigger}")
+        connection.execute(f"DROP TRIGGER IF EXISTS {trigger}")
     for statement in statements:
         connection.execute(statement)
     connection.commit()
@@ -367,6 +369,90 @@ def test_tampering_is_found(ledger, statement):
     tamper(ledger, statement)
     with pytest.raises(LedgerTamperedError, match="Expected an unbroken chain"):
         ledger.verify()
+
+
+def forge(ledger, **changes):
+    """Change the newest record and make its hash fit, as whoever can write the file may."""
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        before, last = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()[-2:]
+        record = dict(zip(_ledger_file.SPEND[:-1], last[:-1], strict=True)) | changes
+        digest = _ledger_file.chained_hash(before[-1], record)
+    columns = [f"{name} = {value!r}" for name, value in {**record, "hash": digest}.items()]
+    tamper(ledger, f"UPDATE spend SET {', '.join(columns)} WHERE number = {last[0]}")
+
+
+COST = 2**100 // 10**4 + 1  # of a Gaussian mechanism of multiplier 100, in the ledger's units
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"units": str(COST + 1), "total_units": str(2 * COST + 1)}, "record 2 does not add up"),
+        ({"units": str(COST - 1), "total_units": str(2 * COST - 1)}, "record 2 does not add up"),
+        ({"total_units": str(2 * COST - 1)}, "record 2 does not add up"),
+        ({"total_units": str(COST)}, "record 2 does not add up"),
+        ({"units": "x"}, "record 2 cannot be read"),
+        ({"event": "[]"}, "record 2 cannot be read"),
+        ({"event": "{"}, "record 2 cannot be read"),
+        ({"number": 3}, "record 2 does not hold"),
+        (
+            {
+                "event": json.dumps(GaussianEvent(1.0).to_dict()),
+                "units": str(2**100),
+                "total_units": str(2**100 + COST),
+            },
+            "records exceed its cap",
+        ),
+    ],
+)
+def test_a_forged_record_with_a_fitting_hash_is_found(ledger, changes, message):
+    """The chain alone would hold: amounts must be those of the events, add up, and stay under the cap."""
+    for _ in range(2):
+        ledger.spend(GaussianEvent(100.0), purpose="p", analyst="a")
+    ledger.verify()
+    forge(ledger, purpose="q")
+    ledger.verify()
+    forge(ledger, **changes)
+    with pytest.raises(LedgerTamperedError, match=message):
+        ledger.verify()
+
+
+def test_amounts_are_exact_and_the_cap_is_met_to_the_last_unit(ledger):
+    """Units of 2^-100 of mu^2, rounded up: one below the cost of two charges lets only one pass."""
+    ledger._cap_units = 2 * COST
+    assert [ledger.spend(GaussianEvent(100.0), purpose="p").number for _ in range(2)] == [1, 2]
+    ledger.verify()
+    assert ledger.remaining().mu == 0
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        amounts = connection.execute("SELECT units, total_units FROM spend").fetchall()
+    assert amounts == [(str(COST), str(COST)), (str(COST), str(2 * COST))]
+    ledger._cap_units = 3 * COST - 1
+    with pytest.raises(InsufficientBudgetError):
+        ledger.spend(GaussianEvent(100.0), purpose="p")
+    ledger._cap_units = 2 * COST - 1
+    with pytest.raises(LedgerTamperedError, match="exceed its cap"):
+        ledger.verify()
+
+
+def test_a_charge_is_of_its_release(ledger):
+    """Its record, with the same events, relation, unit and purpose; all else is refused."""
+    event = GaussianEvent(100.0)
+    for purpose in ("dpem.KMeans.fit", "dpem.KMeans.fit: for the board"):
+        paid = ledger.spend(event, purpose=purpose)
+        charge = Charge(ledger.name, paid.number, paid.hash)
+        assert Charge.from_dict(charge.to_dict()) == charge
+        good = {"adjacency": "replace_one", "unit": PrivacyUnit(), "purpose": "dpem.KMeans.fit"}
+        ledger.verify_charge(charge, event, **good)
+        others = ({"adjacency": "add_remove"}, {"unit": PrivacyUnit(2)}, {"purpose": "dpem.KMeans"})
+        for other in others:
+            with pytest.raises(LedgerError, match="of another"):
+                ledger.verify_charge(charge, event, **good | other)
+        with pytest.raises(LedgerError, match="of another"):
+            ledger.verify_charge(charge, GaussianEvent(99.0), **good)
+        with pytest.raises(LedgerError, match="none did"):
+            ledger.verify_charge(None, event, **good)
+        with pytest.raises(LedgerTamperedError, match="hash was kept"):
+            ledger.verify_charge(Charge(ledger.name, paid.number, "0" * 64), event, **good)
 
 
 @pytest.mark.parametrize(

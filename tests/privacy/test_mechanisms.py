@@ -1,5 +1,6 @@
 """Mechanisms: what they charge covers what they do, and marks travel."""
 
+import dataclasses
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
-from dpem.privacy import GaussianEvent, GaussianMechanism, LaplaceEvent, LaplaceMechanism
+from dpem.privacy import GaussianEvent, GaussianMechanism, LaplaceEvent, LaplaceMechanism, mechanisms
 from dpem.testing import insecure_noise
 
 FACTORS = st.floats(1.0, 1e6)
@@ -33,6 +34,7 @@ def test_laplace_noise_covers_its_event(epsilon, sensitivity):
     mechanism = LaplaceMechanism.for_event(LaplaceEvent(epsilon), sensitivity)
     assert Fraction(mechanism.noise_scale) * Fraction(epsilon) >= Fraction(sensitivity)
     assert mechanism.event.epsilon <= epsilon
+    assert Fraction(mechanism.event.epsilon) * Fraction(mechanism.noise_scale) >= Fraction(sensitivity)
 
 
 @pytest.mark.parametrize("mechanism", [GaussianMechanism(1.0, 5.0), LaplaceMechanism(1.0, 5.0)])
@@ -62,6 +64,19 @@ def test_noise_shape_scales_single_entries():
     assert 9 < values[::2].std() < 11
 
 
+def test_shaped_noise_is_rounded_up(monkeypatch):
+    """An entry's own noise is never below its part of the charged one, in exact arithmetic."""
+    drawn = []
+    monkeypatch.setattr(
+        mechanisms, "rounded_gaussian", lambda stddev, size: drawn.append(stddev) or np.zeros(size, np.int64)
+    )
+    shape = 1 / np.sqrt(np.arange(2.0, 50.0))
+    GaussianMechanism(1.0, 1e6 / 3).release(np.zeros(48, np.int64), shape)
+    for factor, stddev in zip(np.unique(shape), drawn, strict=True):
+        exact = Fraction(1e6 / 3) * Fraction(float(factor))
+        assert exact <= Fraction(stddev) < exact * (1 + Fraction(1, 2**50))
+
+
 def test_insecure_mark_travels():
     """A release under seeded noise says so."""
     with pytest.warns(InsecureNoiseWarning), insecure_noise(1):
@@ -75,6 +90,17 @@ def test_extreme_statistics_neither_raise_nor_wrap():
         noisy = mechanism.release(values).values
         assert noisy[0] > 2**61
         assert noisy[1] < -(2**61)
+    quiet = GaussianMechanism(1.0, 2.0**-10).release(values).values  # whose noise is zero
+    assert quiet.tolist() == [2**62 - 1, 1 - 2**62, 0]
+
+
+@pytest.mark.parametrize("kind", [GaussianMechanism, LaplaceMechanism])
+def test_a_mechanism_cannot_be_changed(kind):
+    """Neither its noise nor what it released can be changed after the charge."""
+    mechanism = kind(1.0, 5.0)
+    for thing, name in ((mechanism, "sensitivity"), (mechanism.release(np.zeros(1, np.int64)), "event")):
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(thing, name, None)
 
 
 @pytest.mark.parametrize("statistic", [np.zeros(3), np.zeros(3, np.uint64), [1.5]])

@@ -11,7 +11,7 @@ import pytest
 from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
 from dpem.privacy import noise
 from dpem.privacy.noise import rounded_gaussian, rounded_laplace
-from dpem.privacy.randomness import SeededEntropy, entropy
+from dpem.privacy.randomness import SeededEntropy, entropy, fresh_seed, public_random
 from dpem.testing import insecure_noise
 
 SAMPLERS = [rounded_gaussian, rounded_laplace]
@@ -87,6 +87,75 @@ def test_margin_is_needed_at_the_edge():
     assert noise._decide_exactly(law, fraction, v_word, edge - 2**4, source) is not None
     assert noise._decide_exactly(law, fraction, v_word, edge + 2**4, source) is None
     assert not drawn
+
+
+def exact_calls(monkeypatch, law, sign_and_fraction, v_word, coin):
+    """Return which of these attempts the fast path hands to the exact one."""
+    asked = []
+    monkeypatch.setattr(noise, "_decide_exactly", lambda *attempt: asked.append(attempt[1:4]) and None)
+    noise._attempt(law, len(coin), Recorded(words(sign_and_fraction, v_word, coin)))
+    return asked
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_fast_path_decides_only_what_is_clear(law, monkeypatch):
+    """Coins next to the edge of acceptance go to the exact path; those a few units off do not."""
+    for j in range(1, 30):
+        fraction, exponent = j << 58 | 1, Fraction(j, 32)
+        if law == "gaussian":
+            exponent = (exponent - 1) ** 2 / 2 + exponent
+        with mpmath.workdps(50):
+            edge = int(
+                mpmath.floor(mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator) * 2**32)
+            )
+        coins = list(range(edge - 9, edge + 10))
+        bits = [fraction | 2**63] * 19  # a negative sign
+        asked = exact_calls(monkeypatch, LAWS[law](1.0), bits, [2**32 - 1] * 19, coins)
+        assert {(known, v_word) for known, v_word, _ in asked} == {(fraction, 2**32 - 1)}
+        assert {edge - 1, edge, edge + 1} <= {coin for _, _, coin in asked} <= set(coins[3:-3])
+
+
+def test_integer_parts_are_decided_only_where_clear(monkeypatch):
+    """Words equal to floor(2^32 e^-j), and all below e^-16, go to the exact path; words beside do not."""
+    with mpmath.workdps(50):
+        edges = [int(mpmath.floor(mpmath.exp(-j) * 2**32)) for j in range(1, 17)]
+    v_words = [edge + step for edge in edges for step in (-1, 0, 1)]
+    asked = exact_calls(monkeypatch, LAWS["laplace"](1.0), [0] * 48, v_words, [0] * 48)
+    assert [v_word for _, v_word, _ in asked] == [*edges[:-1], edges[-1] - 1, edges[-1]]
+
+
+def test_more_bits_extend_the_known_ones():
+    """A uniform number that is refined stays where it was known to lie; each step is 2^64 times finer."""
+    source = SeededEntropy(4)
+    for numerator in range(8):
+        uniform = noise._LazyUniform(numerator, 3)
+        for step in range(1, 4):
+            low, high = uniform.low, uniform.high
+            uniform.refine(source)
+            assert low <= uniform.low < uniform.high <= high
+            assert uniform.high - uniform.low == Fraction(1, 2 ** (3 + 64 * step))
+
+
+class Constant:
+    """The same byte, always."""
+
+    is_secure = False
+
+    def __init__(self, byte):
+        self._byte = byte
+
+    def draw(self, n_bytes):
+        return bytes([self._byte]) * n_bytes
+
+
+def test_an_integer_part_at_the_edge_is_decided_by_further_bits():
+    """A word equal to floor(2^32 e^-j) is below e^-j where zeros follow, and above it where ones do."""
+    law = LAWS["laplace"](1.0)
+    for j in range(1, 20):
+        with mpmath.workdps(50):
+            edge = int(mpmath.floor(mpmath.exp(-j) * 2**32))
+        assert noise._decide_exactly(law, 0, edge, 0, Constant(0)) == j
+        assert noise._decide_exactly(law, 0, edge, 0, Constant(255)) == j - 1
 
 
 def test_large_integer_parts_take_the_exact_path():
@@ -172,6 +241,19 @@ def test_insecure_noise_stays_in_its_thread():
             thread.start()
             thread.join()
     assert seen == [True]
+
+
+def test_free_randomness_follows_its_seed():
+    """As in scikit-learn: a seed repeats, a generator is taken as it is, None is fresh each time."""
+    for seed in (0, 7):
+        assert public_random(seed).randint(2**31) == np.random.RandomState(seed).randint(2**31)
+    generator = np.random.RandomState(1)
+    assert public_random(generator) is generator
+    assert public_random(None).bytes(16) != public_random(None).bytes(16)
+    with pytest.raises(InvalidArgumentError, match="random_state=-1"):
+        public_random(-1)
+    # All of 64 seeds lie in the lower half of their range once in 10^19 runs.
+    assert 2**30 <= max(fresh_seed() for _ in range(64)) < 2**31
 
 
 @pytest.mark.parametrize("seed", [-1, 1.5, None, "7", True])

@@ -1,6 +1,7 @@
 """The paper's per-mechanism budgets against its formulas."""
 
 import math
+from fractions import Fraction
 
 import pytest
 
@@ -97,6 +98,25 @@ def test_the_papers_stroke_setting_overspends_delta():
     assert fits.delta_i == pytest.approx(1e-4 / 840)
 
 
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("n_gaussian", [1, 3, 30, 49])
+def test_the_deltas_of_all_mechanisms_fit(composition, n_gaussian):
+    """By default they add up to delta under linear composition and to half of it else, and never above."""
+    delta = 1e-4
+    budget = per_mechanism_budget(composition, 0.5, delta, n_laplace=n_gaussian, n_gaussian=n_gaussian)
+    part = Fraction(delta) if composition == "linear" else Fraction(delta) / 2
+    assert part * (1 - Fraction(1, 10**12)) < n_gaussian * Fraction(budget.delta_i) <= part
+
+
+def test_a_given_delta_may_use_up_delta_under_linear_composition_only():
+    """Advanced composition needs some of delta for itself."""
+    arguments = {"n_laplace": 0, "n_gaussian": 4, "delta_i": 2.0**-12}
+    assert per_mechanism_budget("linear", 1.0, 2.0**-10, **arguments).delta_i == 2.0**-12
+    for composition, delta in (("linear", math.nextafter(2.0**-10, 0)), ("advanced", 2.0**-10)):
+        with pytest.raises(InvalidArgumentError, match="delta_i below"):
+            per_mechanism_budget(composition, 1.0, delta, **arguments)
+
+
 @pytest.mark.parametrize("composition", ["linear", "advanced"])
 def test_classical_sigma_is_refused_where_it_misses(composition):
     """At epsilon_i = 10 the classical sigma has 2.7 times its delta; zCDP does not rest on it."""
@@ -132,6 +152,7 @@ def test_moments_with_the_authors_orders_cannot_reach_small_epsilon():
         {"delta": 0.0},
         {"n_laplace": 0, "n_gaussian": 0},
         {"n_laplace": -1},
+        {"n_gaussian": -1},
         {"delta_i": 2.0},
         {"delta_i": 1e-4},
     ],

@@ -231,6 +231,53 @@ def test_no_rows_of_one_person_move_further(relation, kind):
     check_bound(person_row(row, 2), sensitivity.for_person(one, 2), relation)
 
 
+# -- closed forms --------------------------------------------------------------------------------------
+
+SQUARES = [  # each claim with the square of its real number
+    (lambda: sensitivity.counts("add_remove"), 1),
+    (lambda: sensitivity.counts("add_remove", "l1"), 1),
+    (lambda: sensitivity.counts("replace_one"), 2),
+    (lambda: sensitivity.counts("replace_one", "l1"), 4),
+    (lambda: sensitivity.histogram("replace_one", "l1"), 4),
+    (lambda: sensitivity.histograms(5, "add_remove"), 5),
+    (lambda: sensitivity.histograms(5, "replace_one"), 10),
+    (lambda: sensitivity.sums(2.5, "add_remove"), Fraction(25, 4)),
+    (lambda: sensitivity.sums(2.5, "replace_one"), 25),
+    (lambda: sensitivity.sums(2.5, "add_remove", "l1", 3), Fraction(75, 4)),
+    (lambda: sensitivity.sums(2.5, "replace_one", "l1", 3), 75),
+    (lambda: sensitivity.second_moments(2.5, "add_remove"), Fraction(25, 4) ** 2),
+    (lambda: sensitivity.second_moments(2.5, "replace_one"), 2 * Fraction(25, 4) ** 2),
+    (lambda: sensitivity.joint(3, 2, 1, "add_remove"), 14),
+    (lambda: sensitivity.joint(3, 2, 1, "replace_one"), 28),  # disjoint responsibilities
+    (lambda: sensitivity.joint(0.125, 2, 3, "replace_one"), 8 + 18 + Fraction(16, 18)),  # an inner angle
+    (lambda: sensitivity.joint(0.125, 2, 1.75, "replace_one"), 8 + Fraction(49, 8) + Fraction(128, 49)),
+    (lambda: sensitivity.joint(0.125, 2, 1.25, "replace_one"), 16),  # opposite rows
+    (lambda: sensitivity.joint(0.125, 2, 1, "replace_one"), 16),
+    (lambda: sensitivity.joint(0.125, 2, 0, "replace_one"), 16),
+    (lambda: sensitivity.joint(3, 0, 0, "replace_one"), 18),
+    (lambda: sensitivity.joint(0, 0, 3, "replace_one"), 18),
+    (lambda: sensitivity.interval(3.0, "add_remove"), 9),
+    (lambda: sensitivity.interval(3.0, "add_remove", counted=True), 18),
+    (lambda: sensitivity.interval(3.0, "replace_one", counted=True), 9),
+    (lambda: sensitivity.clipped_vector(3.0, "add_remove"), 9),
+    (lambda: sensitivity.clipped_vector(3.0, "replace_one"), 36),
+    (lambda: sensitivity.clipped_vector(3.0, "replace_one", cone=True), 18),
+    (lambda: sensitivity.coarse(4096.0, 10, [0.5, 0.5, 1.0]), (4 + 3) ** 2),
+    (lambda: sensitivity.lloyd_l1(4, "add_remove"), 25),
+    (lambda: sensitivity.lloyd_l1(4, "replace_one"), 100),
+    (lambda: sensitivity.lloyd_l1(4, "add_remove", "ball"), 9),
+    (lambda: sensitivity.lloyd_l1(4, "replace_one", "ball"), 36),
+    (lambda: sensitivity.for_person(2.5, 3), Fraction(225, 4)),
+]
+
+
+@pytest.mark.parametrize(("claim", "square"), SQUARES)
+def test_closed_forms(claim, square):
+    """The next float above the real number, and no further."""
+    claimed = Fraction(claim()) ** 2
+    assert claimed >= square > claimed * (1 - Fraction(1, 2**50))
+
+
 # -- rounding ------------------------------------------------------------------------------------------
 
 
@@ -254,7 +301,7 @@ def test_roots_of_extreme_squares(square):
     """Neither hangs nor overflows, from zero to far beyond the floats' own range of squares."""
     root = root_up(square)
     assert Fraction(root) ** 2 >= square
-    assert root == 0 or Fraction(math.nextafter(root, 0)) ** 2 < square
+    assert Fraction(math.nextafter(root, 0)) ** 2 < square if square else str(root) == "0.0"
 
 
 @given(

@@ -190,8 +190,9 @@ def _total_epsilon(
     composition: str, delta: float, budget: Callable[[float], PerMechanismBudget]
 ) -> Callable[[float], float]:
     """Return total epsilon as a function of epsilon_i."""
-    n = budget(1.0).n_laplace + budget(1.0).n_gaussian
-    spent = budget(1.0).n_gaussian * Fraction(budget(1.0).delta_i or 0.0)
+    any_budget = budget(1.0)  # counts and delta_i are those of every epsilon_i
+    n = any_budget.n_laplace + any_budget.n_gaussian
+    spent = any_budget.n_gaussian * Fraction(any_budget.delta_i or 0.0)
     delta_prime = float_down(Fraction(delta) - spent)
     match composition:
         case "linear":
