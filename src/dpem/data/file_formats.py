@@ -187,10 +187,10 @@ class _ValidText(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, at most so many."""
-        while not self._ready:
+        """Return the next bytes, so many unless the file ends: Arrow loses empty lines behind a short block."""
+        while len(self._ready) < size:
             raw = self._stream.read(size)
-            self._ready = self._decoder.decode(raw, final=not raw).encode()
+            self._ready += self._decoder.decode(raw, final=not raw).encode()
             if not raw:
                 break
         found, self._ready = self._ready[:size], self._ready[size:]

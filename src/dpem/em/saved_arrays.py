@@ -41,7 +41,7 @@ def require_positive(name: str, array: NDArray[np.float64], *, or_zero: bool = F
 def require_laws(name: str, array: NDArray[Any]) -> None:
     """Raise unless these are probabilities, the last axis summing to 1."""
     require(array.dtype == np.float64 and array.size and np.isfinite(array).all(), f"numbers in {name!r}")
-    proper = (array >= 0).all() and np.allclose(array.sum(axis=-1), 1.0, atol=1e-6)
+    proper = (array >= 0).all() and (array <= 2).all() and np.allclose(array.sum(axis=-1), 1.0, atol=1e-6)
     require(proper, f"probabilities that sum to 1 in {name!r}")
 
 

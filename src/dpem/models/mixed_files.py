@@ -70,7 +70,8 @@ def _cells(grid: LevelGrid, of_level: NDArray[Any], probabilities: NDArray[Any])
     ):
         require_laws("level_probabilities", law)
         require_positive("level_probabilities", law)
-        numbered = np.array_equal(np.unique(numbers), np.arange(numbers.max() + 1))
+        found = np.unique(numbers)
+        numbered = np.array_equal(found, np.arange(len(found)))
         require(numbered, "cells that are numbered, none empty, in 'of_level'")
         cells.append(ColumnCells(levels, numbers.astype(np.intp), law))
     return cells
