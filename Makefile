@@ -20,7 +20,7 @@ help:            ## list the targets
 
 $(READY): requirements-dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --no-compile --require-hashes --requirement requirements-dev.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
@@ -61,7 +61,7 @@ wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-te
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
 	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install --quiet build/wheel/*.whl
+	build/wheel/venv/bin/python -m pip install --quiet --no-compile build/wheel/*.whl
 	cd build/wheel && venv/bin/python ../../examples/demo.py > /dev/null && venv/bin/dpem demo demo --json > /dev/null && echo "wheel: smoke test passed"
 
 # Beside the development environment, whose own libraries come first.

@@ -82,6 +82,15 @@ ACCEPTED = [
     ),
     ("CSV records", (_HEAD, ((), ("1", "1", "F")), 0, ("\ufeff1", "1", "F"), Options(named=False))),
     ("CSV records", (("dose",), ((), ("",), ("1",)), 1, ("\n",), Options(dialect=1, packed=True))),
+    # A block that ends within a letter, behind an empty line; a NUL behind a line longer than a block.
+    (
+        "CSV records",
+        (("dose",), (("",), (), ("é0e-9",), ("",)), 0, ("",), Options(named=False, schema=False, block=7)),
+    ),
+    (
+        "CSV records",
+        (_HEAD, (("", "", "1" * 70), ("", "", "\0"), ("", "", "")), 1, ("\0", "", ""), Options(block=64)),
+    ),
     ("CSV bytes", (b"age,dose,sex\n", [b"\xff"], 7)),
     ("CSV bytes", (b"age,dose,sex\r\n", [b"\n", b"\r", b"1,2,F", b"\r"], 7)),
 ]

@@ -62,6 +62,11 @@ class Column:
     outside: str | float | bool = "clip"
     bounds_cost: tuple[float, float] | None = None
 
+    def __post_init__(self) -> None:
+        # What only rows would fill, if it were left until then, tells a pickle whether there were any.
+        if not self.is_number:
+            self._codes  # noqa: B018
+
     @property
     def is_number(self) -> bool:
         """Whether the column holds numbers rather than categories."""

@@ -169,10 +169,10 @@ class Arrow(FileFormat):
 
 
 class _ValidText(io.RawIOBase):
-    """The bytes of a text file, with U+FFFD in place of what is no UTF-8.
+    """The bytes of a text file, with U+FFFD in place of what is no UTF-8, and of NUL.
 
     Arrow decodes a line that is no row before it asks what to do with it; where it cannot, it raises, and
-    shows the bytes.
+    shows the bytes. Behind a NUL it may lose cells and lines, on some processors, where a block ends.
     """
 
     def __init__(self, file: Path) -> None:
@@ -187,10 +187,10 @@ class _ValidText(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, so many unless the file ends: Arrow loses empty lines behind a short block."""
+        """Return the next bytes, so many unless the file ends: Arrow loses lines behind a short block."""
         while len(self._ready) < size:
             raw = self._stream.read(size)
-            self._ready += self._decoder.decode(raw, final=not raw).encode()
+            self._ready += self._decoder.decode(raw, final=not raw).replace("\0", "\ufffd").encode()
             if not raw:
                 break
         found, self._ready = self._ready[:size], self._ready[size:]

@@ -391,6 +391,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         }
         require_numbers(arrays, expected)
         require_laws("weights_", arrays["weights_"])
+        require((arrays["background_weights"] <= 1).all(), "weights of the background of at most 1")
         self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
         self.n_components_ = k
         self.background_ = BackgroundComponents(
