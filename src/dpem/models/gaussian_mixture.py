@@ -391,7 +391,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         }
         require_numbers(arrays, expected)
         require_laws("weights_", arrays["weights_"])
-        require((arrays["background_weights"] <= 1).all(), "weights of the background of at most 1")
+        wide = arrays["background_weights"]
+        require((wide >= 0).all() and (wide <= 1).all(), "weights of the background from 0 to 1")
         self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
         self.n_components_ = k
         self.background_ = BackgroundComponents(
