@@ -7,6 +7,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +17,8 @@ from dpem.data import Domain, TableRows
 from dpem.em.plan import Plan, Stage
 from dpem.em.progress import listening
 from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
-from dpem.em.release import PlanViolationError, RecordedRelease, ReleaseGate
+from dpem.em.recording import OtherReleaseError, RecordedRelease
+from dpem.em.release import PlanViolationError, ReleaseGate
 from dpem.em.statistics import RawStatistics, ReleasedStatistics
 from dpem.engines import LocalEngine
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError
@@ -342,14 +344,14 @@ def test_a_replay_asks_for_the_same_releases():
     with replay(first) as second:
         gate = make_gate()
         again = gate.release("sum", SUMS)
-        with pytest.raises(PlanViolationError, match="another release"):
+        with pytest.raises(OtherReleaseError, match="another release"):
             gate.release("sum", SUMS)
     assert (again.values == original.values).all()
     assert (original.insecure_noise, again.insecure_noise, gate.insecure_noise) == (True, True, True)
     assert not make_gate().insecure_noise
     assert (second.releases[0].raw == first.releases[0].raw).all()
     histogram = DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0]))
-    with replay(first), pytest.raises(PlanViolationError, match="another release"):
+    with replay(first), pytest.raises(OtherReleaseError, match="another release"):
         make_gate().release("histogram", histogram)
 
 
@@ -357,7 +359,8 @@ def test_distances_of_recorded_releases():
     """By hand: in the norm of the noise, in units of the sensitivity, each entry over its relative noise."""
 
     def recorded(raw, event, shape=None):
-        return RecordedRelease("s", np.array(raw), np.zeros(2), 5.0, event, shape)
+        statistic = SimpleNamespace(noise_shape=shape)
+        return RecordedRelease("s", np.array(raw), np.zeros(2), 5.0, event, statistic, None)
 
     for event, shape, distance in (
         (GaussianEvent(1.0), None, 1.0),

@@ -22,7 +22,7 @@ def refused(name, path, message="Expected"):
     try:
         with pytest.raises(ModelFileError, match=message) as caught:
             load(name, path)
-        assert time.process_time() - started < 1
+        assert time.process_time() - started < 20  # not minutes
         assert tracemalloc.get_traced_memory()[1] < 40e6
     finally:
         tracemalloc.stop()
