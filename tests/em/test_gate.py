@@ -84,6 +84,15 @@ def test_plan_meets_its_budget_and_serialises():
             Plan.from_dict(plan.to_dict() | broken)
 
 
+def test_a_plan_may_have_hundreds_of_stages():
+    """As many as EM steps that a user may ask for; not as many as would keep an accountant busy."""
+    stages = [Stage(f"em {i}", 1.1 ** (i % 50), 2.0) for i in range(1001)]
+    plan = Plan.build(stages[:200], epsilon=1.0, delta=1e-6)
+    assert GdpAccountant().epsilon(plan.event, 1e-6) <= 1
+    with pytest.raises(InvalidArgumentError, match="at most 1000 stages"):
+        Plan.build(stages, epsilon=1.0, delta=1e-6)
+
+
 def test_persons_multiply_sensitivities():
     """With m rows per person every sensitivity, and the noise with it, is m times as large."""
     one, three = make_plan(), make_plan(unit=PrivacyUnit(3))

@@ -244,7 +244,7 @@ def test_many_events_do_not_keep_an_accountant_busy(tmp_path):
     events = [stage["event"] | {"count": 1} for stage in stages]
     metadata["plan"]["stages"], metadata["privacy"]["event"]["parts"] = stages, events
     write(tmp_path / "model", metadata, arrays)
-    refused("KMeans", tmp_path / "model", "at most 100 stages")
+    refused("KMeans", tmp_path / "model", "at most 1000 stages")
     metadata, arrays = content("MixedMixture")
     ward = metadata["parameters"]["schema"]["ward"]
     ward["categories"] = [str(i) for i in range(50_000)]

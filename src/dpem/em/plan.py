@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan", "PlannedStage", "PrivacyUnit", "Stage"]
 
-_MOST_STAGES = 100  # far beyond any model; accountants take long for very many, which a file might claim
+_MOST_STAGES = 1000  # an EM step is one; accountants take long for very many, which a file might claim
 
 
 @dataclass(frozen=True)
