@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# In a damaged file SQLite may quote what is no text, and its own error then cannot be made.
-SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 FORMAT_VERSION = 1
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
