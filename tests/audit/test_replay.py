@@ -28,7 +28,7 @@ def test_neighbours_move_no_release_further_than_it_says(name, adjacency):
     found = dpem.audit.replay(subject, entry.rows(40), hostile=6, search=6)
     found.require()
     assert found.pairs >= 7
-    assert found.worst > 0.2  # an attack that reaches nothing attacks nothing
+    assert found.worst > 0.1  # an attack that reaches nothing attacks nothing
 
 
 ODD = FITS[::20]

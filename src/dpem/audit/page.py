@@ -96,6 +96,7 @@ def _games(findings: Sequence[Finding]) -> list[str]:
             f"{f.figures['wrong']:.3f}",
             f"{f.figures['mu_lower']:.3f}",
             f"{f.figures['mu']:.3f}",
+            f"{f.figures['canary']:.2f}",
             f"{f.figures['tightness']:.2f}",
             f"{f.figures['epsilon_lower']:.2f}",
         ]
@@ -109,9 +110,11 @@ def _games(findings: Sequence[Finding]) -> list[str]:
         "adversary guesses which was fitted: from the log-likelihood ratio of the whole transcript "
         "(threshold 0), from the model's density at the canary (or its nearest centre), from 200 sampled "
         "rows, or from the most telling bit of all released arrays (chosen in pilot runs). Lower bounds "
-        "are Clopper-Pearson's at 95 %; tightness is the proven part of the claimed mu."
+        "are Clopper-Pearson's at 95 %; tightness is the proven part of the claimed mu. Canary is the part "
+        "of mu that the transcripts of these two tables differ by: what endless games would prove."
     )
-    head = ["fit", "seen", "eps", "games", "wrong", "mu at least", "mu claimed", "tightness", "eps at least"]
+    bounds = ["mu at least", "mu claimed", "canary", "tightness", "eps at least"]
+    head = ["fit", "seen", "eps", "games", "wrong", *bounds]
     return ["## Games", text, _table(head, rows)]
 
 

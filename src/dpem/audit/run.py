@@ -19,7 +19,7 @@ from dpem.audit.membership import model_score, sample_score
 from dpem.audit.neighbours import as_cells, hostile_rows, with_rows
 from dpem.audit.observation import record_releases
 from dpem.audit.replaying import ReplayAudit, replay
-from dpem.audit.search import telling_pair
+from dpem.audit.search import separation, telling_pair
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
 from dpem.privacy.randomness import public_random
 
@@ -231,6 +231,7 @@ def _game(task: Task) -> tuple[bool, str, dict[str, Any]]:
     one, other = telling_pair(subject, rows, pilot, min(100, task.effort), public_random(0))
     game = _play(task, subject, one, other)
     figures = {
+        "canary": _reach(subject, one, other) / game.claim.mu,
         "runs": game.runs,
         "wrong": (game.false_alarms + game.misses) / (2 * game.runs),
         "mu_lower": game.mu_lower,
@@ -239,6 +240,13 @@ def _game(task: Task) -> tuple[bool, str, dict[str, Any]]:
         "tightness": game.tightness,
     }
     return game.passed, str(game), figures
+
+
+def _reach(subject: Subject, one: Any, other: Any) -> float:
+    """Return the mu that these two tables spend: how far apart their transcripts are, a mean of some fits."""
+    changed = [rows[:, 0] if rows.size else None for rows in changed_rows(subject, one, other)]
+    fits = [record_releases(subject, one).releases for _ in range(5)]
+    return subject.rows_per_person * float(np.mean([separation(fit, *changed) for fit in fits]))
 
 
 def _play(task: Task, subject: Subject, one: Any, other: Any) -> Game:

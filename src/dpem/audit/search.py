@@ -6,6 +6,8 @@ tried against a recorded fit without fitting again. What is found is judged by a
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,12 +24,14 @@ if TYPE_CHECKING:
     from dpem.em.recording import RecordedRelease
     from dpem.privacy.randomness import PublicRandom
 
-    Objective = Callable[[NDArray[np.float64], NDArray[np.float64] | None], float]
+    Row = NDArray[np.float64]
+    Embedding = Callable[[Row | None], NDArray[np.float64]]
+    Length = Callable[[NDArray[np.float64]], float]
 
 __all__ = ["farthest_pairs", "row_value", "separation", "telling_pair"]
 
 
-def row_value(release: RecordedRelease, row: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def row_value(release: RecordedRelease, row: Row | None) -> NDArray[np.float64]:
     """Return what a parsed row adds to a recorded release, in released units; None adds nothing."""
     if row is None:
         return np.zeros(release.raw.size)
@@ -36,15 +40,9 @@ def row_value(release: RecordedRelease, row: NDArray[np.float64] | None) -> NDAr
     return np.asarray(value / 2.0**release.statistic.coarse_bits)
 
 
-def separation(
-    releases: Sequence[RecordedRelease], one: NDArray[np.float64], other: NDArray[np.float64] | None
-) -> float:
+def separation(releases: Sequence[RecordedRelease], one: Row | None, other: Row | None) -> float:
     """Return how well all releases together tell two rows apart: for Gaussian noise, a mu."""
-    total = 0.0
-    for release in releases:
-        moved = (row_value(release, one) - row_value(release, other)) / release.noise_scale
-        total += float((moved**2).sum())
-    return float(np.sqrt(total))
+    return _norm(_in_noise(releases, one) - _in_noise(releases, other))
 
 
 def farthest_pairs(
@@ -56,13 +54,7 @@ def farthest_pairs(
     last = {release.stage: release for release in releases}
     pairs = []
     for release in last.values():
-
-        def distance(
-            one: NDArray[np.float64], other: NDArray[np.float64] | None, release: RecordedRelease = release
-        ) -> float:
-            return release.length(row_value(release, one) - row_value(release, other))
-
-        one, other = _climb(subject, rows, distance, steps, random)
+        one, other = _climb(subject, rows, partial(row_value, release), release.length, steps, random)
         pairs.append(_tables(subject, rows, one, other))
     return pairs
 
@@ -71,16 +63,20 @@ def telling_pair(
     subject: Subject, rows: Any, releases: Sequence[RecordedRelease], steps: int, random: PublicRandom
 ) -> tuple[Any, Any]:
     """Return the neighbouring tables that the whole transcript tells apart best."""
-
-    def objective(one: NDArray[np.float64], other: NDArray[np.float64] | None) -> float:
-        return separation(releases, one, other)
-
-    return _tables(subject, rows, *_climb(subject, rows, objective, steps, random))
+    pair = _climb(subject, rows, partial(_in_noise, releases), _norm, steps, random)
+    return _tables(subject, rows, *pair)
 
 
-def _tables(
-    subject: Subject, rows: Any, one: NDArray[np.float64], other: NDArray[np.float64] | None
-) -> tuple[Any, Any]:
+def _norm(difference: NDArray[np.float64]) -> float:
+    return float(np.linalg.norm(difference))
+
+
+def _in_noise(releases: Sequence[RecordedRelease], row: Row | None) -> NDArray[np.float64]:
+    """Return what a row adds to all releases, in deviations of their noise."""
+    return np.concatenate([row_value(release, row) / release.noise_scale for release in releases])
+
+
+def _tables(subject: Subject, rows: Any, one: Row, other: Row | None) -> tuple[Any, Any]:
     """Return the tables with one row (as often as a person owns rows) and with the other, or without."""
     m = subject.rows_per_person
     if other is None:
@@ -90,18 +86,22 @@ def _tables(
 
 
 def _climb(
-    subject: Subject, rows: Any, objective: Objective, steps: int, random: PublicRandom
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Start from the best pair of hostile rows and change a few cells at a time while that helps."""
+    subject: Subject, rows: Any, embed: Embedding, length: Length, steps: int, random: PublicRandom
+) -> tuple[Row, Row | None]:
+    """Start from the farthest pair of hostile rows and change a few cells at a time while that helps."""
     hostile = hostile_rows(subject, rows)
     table = with_rows(rows, range(len(rows), len(rows) + len(hostile)), hostile)
     pool = parsed(subject, table)[:, -min(len(hostile) + 20, len(table)) :]
-    alone = subject.adjacency == "add_remove"
     n = pool.shape[1]
-    start = [(i, None) for i in range(n)] if alone else _some_pairs(n, steps, random)
-    found = [(objective(pool[:, i], None if j is None else pool[:, j]), i, j) for i, j in start]
-    best, i, j = max(found, key=lambda entry: entry[0])
-    one, other = pool[:, i], None if j is None else pool[:, j]
+    values = [embed(row) for row in pool.T]
+    pair: list[Row | None]
+    if subject.adjacency == "add_remove":
+        i = max(range(n), key=lambda i: length(values[i]))
+        pair, at = [pool[:, i], None], [values[i], embed(None)]
+    else:
+        i, j = max(combinations(range(n), 2), key=lambda ij: length(values[ij[0]] - values[ij[1]]))
+        pair, at = [pool[:, i], pool[:, j]], [values[i], values[j]]
+    best = length(at[0] - at[1])
     continuous = [
         subject.schema is None or subject.schema.columns[c].kind == "continuous" for c in range(len(pool))
     ]
@@ -109,21 +109,14 @@ def _climb(
         finite = np.where(np.abs(pool) < 1e100, pool, np.nan)
         width = np.nan_to_num(np.nanmax(finite, axis=1) - np.nanmin(finite, axis=1), nan=1.0)
     for _ in range(steps):
-        pair = [one, other]
-        side = 0 if alone else random.randint(2)
-        row = pair[side].copy()  # type: ignore[union-attr]
+        side = 0 if pair[1] is None else random.randint(2)
+        row = np.array(pair[side])
         for c in np.flatnonzero(random.random_sample(len(row)) < 2 / (len(row) + 1)):
             if continuous[c] and random.random_sample() < 0.5:
                 row[c] += random.normal() * width[c] * 2.0 ** -random.randint(25)
             else:
                 row[c] = pool[c, random.randint(n)]
-        pair[side] = row
-        value = objective(pair[0], pair[1])  # type: ignore[arg-type]
-        if value > best:
-            best, one, other = value, pair[0], pair[1]  # type: ignore[assignment]
-    return one, other
-
-
-def _some_pairs(n: int, steps: int, random: PublicRandom) -> list[tuple[int, int]]:
-    pairs = [(i, j) for i in range(n) for j in range(i)]
-    return [pairs[k] for k in random.permutation(len(pairs))[: max(20, steps)]]
+        value = embed(row)
+        if (reached := length(value - at[1 - side])) > best:
+            best, pair[side], at[side] = reached, row, value
+    return pair[0], pair[1]  # type: ignore[return-value]

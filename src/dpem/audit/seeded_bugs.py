@@ -190,7 +190,10 @@ def _on_diagonal(d: int) -> Any:
 
 
 def _paper_denominators() -> list[Any]:
-    """Divide by the un-noised count of a component before noise is added, as in the paper's text."""
+    """Divide by the un-noised count of a component before noise is added, as in the paper's text.
+
+    The text's sensitivity is that of a noisy count, which noise can make as large as that of all rows.
+    """
     exact = LocalEngine.sum
 
     def over_counts(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
@@ -199,7 +202,7 @@ def _paper_denominators() -> list[Any]:
             return found
         k, d = statistic.shape
         counts = exact(self, mixture_sums.Counts(statistic.components), source, domain) / 2.0**16
-        scaled = found.reshape(k, d) / (counts + 1)[:, None] * (source.n_rows / k + 1)
+        scaled = found.reshape(k, d) / (counts + 1)[:, None] * (source.n_rows + 1)
         return np.rint(scaled).astype(np.int64).ravel()
 
     return [patch.object(LocalEngine, "sum", over_counts)]
