@@ -31,9 +31,10 @@ demo: $(READY)   ## plan, fit, sample and report on a made table of patients, in
 test: $(READY)   ## everything that a change must pass; tests wait a lot, so the rest runs beside them
 	$(MAKE) --jobs 2 check lint docs wheel
 
-# A file stays in one process: it shares a cluster, a browser, a fit.
+# A file stays in one process: it shares a cluster, a browser, a fit. Tests wait a lot: one process more than cores.
 check: $(READY)  ## the tests alone
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest --numprocesses $$(($$($(PYTHON) -c 'import os; print(os.cpu_count())') + 1)) \
+	  --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Compiled kernels show no lines: their tests run once more as plain Python.
 coverage: $(READY)  ## the lines of src that tests reach, file by file; below 95 % fails (an hour)

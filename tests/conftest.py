@@ -5,6 +5,7 @@ import os
 # Two test processes with a thread per core each wait for one another: OpenMP's threads spin.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import hypothesis
 import pytest
@@ -24,6 +25,15 @@ hypothesis.settings.register_profile(
 )
 if _REQUIRE_ALL:
     hypothesis.settings.load_profile("judged")
+
+
+# Files that take a minute come first: no process is left alone with one at the end.
+_LONG = ("reproduce", "engines", "audit", "models", "cli", "faults", "report")
+
+
+def pytest_collection_modifyitems(items):
+    place = {name: number for number, name in enumerate(_LONG)}
+    items.sort(key=lambda item: place.get(item.path.parent.name, len(_LONG)))
 
 
 def _forbid_skip(report):

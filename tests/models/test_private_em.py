@@ -64,9 +64,9 @@ def waits(n=6000, seed=0):
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_a_plug_in_model_is_fitted(adjacency):
     """On secure noise, near the plain fit; statement, plan, errors, density and samples come with it."""
-    X = waits(14_000)
+    X = waits(5000)
     plain = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), max_iter=40).fit(X[:2000])
-    model = PrivateEM(Waiting(), epsilon=4.0, bounds=(0, 20), adjacency=adjacency).fit(X)
+    model = PrivateEM(Waiting(), epsilon=12.0, bounds=(0, 20), adjacency=adjacency).fit(X)
     np.testing.assert_allclose(model.parameters_["means"], [0.2, 3.0], atol=0.4)
     assert model.privacy_.is_private
     assert model.privacy_.adjacency == adjacency

@@ -35,6 +35,7 @@ def spark_session():
             .config("spark.ui.showConsoleProgress", "false")
             .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than so few rows
             .config("spark.sql.adaptive.enabled", "false")
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .getOrCreate()
         )
         session.sparkContext.setLogLevel("OFF")

@@ -277,8 +277,8 @@ class PrivateEM(ModelEstimator):
     ...     def norm_bound(self, schema):
     ...         return np.sqrt(2)
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.exponential(np.where(rng.random(20_000) < 0.3, 0.2, 3.0))[:, None]
-    >>> model = dpem.PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).fit(X)
+    >>> X = rng.exponential(np.where(rng.random(8000) < 0.3, 0.2, 3.0))[:, None]
+    >>> model = dpem.PrivateEM(Waiting(), epsilon=2.5, bounds=(0, 20)).fit(X)
     >>> bool(np.abs(model.parameters_["means"] - [0.2, 3.0]).max() < 0.5)
     True
     """
