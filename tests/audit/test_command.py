@@ -23,7 +23,8 @@ def test_an_audit_writes_its_findings(tmp_path, capsys):
 
 def failing():
     broken = {"pairs": 3, "releases": 9, "worst": 1.5, "stage": "sums"}
-    game = {"runs": 9, "wrong": 0.1, "mu_lower": 3.0, "mu": 1.0, "epsilon_lower": 2.0, "tightness": 3.0}
+    game = {"runs": 9, "wrong": 0.1, "mu_lower": 3.0, "mu": 1.0, "epsilon_lower": 2.0}
+    game |= {"canary": 1.0, "tightness": 3.0}
     return [
         Finding(Task("replay", "KMeans"), False, "KMeans: VIOLATION", broken),
         Finding(Task("bug", "half the noise"), False, "half the noise: NOT CAUGHT", {"caught_by": []}),
@@ -41,7 +42,7 @@ def test_a_violation_ends_with_an_error(tmp_path, capsys, monkeypatch):
     assert "**2 FAILED.**" in text
     assert "- KMeans: VIOLATION" in text
     assert "| half the noise | **no** |" in text
-    assert "| KMeans, replace_one | transcript | 1 | 9 | 0.100 | 3.000 | 1.000 | 3.00 | 2.00 |" in text
+    assert "| KMeans, replace_one | transcript | 1 | 9 | 0.100 | 3.000 | 1.000 | 1.00 | 3.00 | 2.00 |" in text
     assert summary(failing())[1] == ("Seeded bugs caught", 1, 1, "0 of 1")
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 # Forked from a server that has imported the package and done nothing else: quick, and free of threads.
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["dpem", "dpem.cli"])
+_CONTEXT.set_forkserver_preload(["dpem.loading", "dpem.cli"])
 
 
 class Died(Exception):  # noqa: N818

@@ -106,7 +106,7 @@ def _columns(schema: Path | None, columns: str | None) -> tuple[dpem.Schema | No
     return None, int(columns)
 
 
-def show_outlook(console: Console, outlook: dpem.Outlook) -> None:
+def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     """Print what a fit would release, and the noise of it."""
     planned = outlook.plan
     console.say(
@@ -155,12 +155,14 @@ def _gathered(stages: Any) -> list[Any]:
     return stages if len(stages) <= 12 else [*stages[:6], *stages[-3:]]
 
 
-def _brief(outlook: dpem.Outlook) -> dict[str, Any]:
+def _brief(outlook: "dpem.Outlook") -> dict[str, Any]:
     worst = outlook.worst
     return {"granted": outlook.granted, "relative_noise": worst.relative, "of": worst.parameter}
 
 
-def _show_elsewhere(console: Console, outlook: dpem.Outlook, elsewhere: dict[float, dpem.Outlook]) -> None:
+def _show_elsewhere(
+    console: Console, outlook: "dpem.Outlook", elsewhere: "dict[float, dpem.Outlook]"
+) -> None:
     console.heading("At other budgets")
     names = list(outlook.granted)
     rows = [
@@ -176,7 +178,7 @@ def _show_elsewhere(console: Console, outlook: dpem.Outlook, elsewhere: dict[flo
 
 
 def _show_ledger(
-    console: Console, ledger: dpem.Ledger | None, outlook: dpem.Outlook
+    console: Console, ledger: dpem.Ledger | None, outlook: "dpem.Outlook"
 ) -> dict[str, Any] | None:
     if ledger is None:
         return None

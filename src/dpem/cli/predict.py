@@ -12,7 +12,6 @@ from dpem.cli import options
 from dpem.cli.console import Console, command
 from dpem.cli.tables import TableWriter, table_format
 from dpem.errors import InvalidArgumentError
-from dpem.report.profiles import column_names
 
 __all__ = ["register"]
 
@@ -43,14 +42,16 @@ def predict(
     table_format(output)
     fitted = dpem.load(model)
     schemaless = getattr(fitted, "schema", None) is None
-    files = options.table_files(data, delimiter, header, column_names(fitted) if schemaless else None)
-    values, names = _predictions(fitted, files, probabilities=probabilities)
-    frame = pd.DataFrame(values, columns=names)
+    files = options.table_files(
+        data, delimiter, header, dpem.report.column_names(fitted) if schemaless else None
+    )
+    values, found = _predictions(fitted, files, probabilities=probabilities)
+    frame = pd.DataFrame(values, columns=found)
     with replacing(output) as path, TableWriter(path) as writer:
         writer.write(frame)
     # How many there are is not said: their number may be private.
     console.line(f"Wrote {output}: as sensitive as the rows it is of.")
-    console.result({"path": str(output), "columns": names})
+    console.result({"path": str(output), "columns": found})
 
 
 def _predictions(model: Any, files: dpem.Files, *, probabilities: bool) -> tuple[Any, list[str]]:

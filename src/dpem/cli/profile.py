@@ -2,8 +2,8 @@
 
 from typing import Any
 
+import dpem
 from dpem.cli.console import Console, number
-from dpem.report.profiles import profile_of
 
 __all__ = ["show_profile"]
 
@@ -12,7 +12,7 @@ _MOST_ACROSS, _MOST_DOWN = 6, 30
 
 def show_profile(console: Console, model: Any) -> None:
     """Print parts and columns with what noise does to each; the longer side goes down."""
-    profile = profile_of(model)
+    profile = dpem.report.profile_of(model)
     if profile is None:
         return
     names = [f"{profile.kind} {name}" for name, _ in profile.rows]

@@ -11,7 +11,6 @@ from dpem.cli import options
 from dpem.cli.console import Console, command
 from dpem.cli.sample import warn_of_no_privacy
 from dpem.errors import InvalidArgumentError
-from dpem.report import write_report
 
 __all__ = ["register"]
 
@@ -47,7 +46,7 @@ def report(
     warn_of_no_privacy(console, fitted)
     fitted.random_state = seed
     account = None if ledger is None else dpem.Ledger(ledger)
-    write_report(fitted, output, ledger=account, n_rows=rows, title=title)
+    dpem.report.write_report(fitted, output, ledger=account, n_rows=rows, title=title)
     console.line(f"Wrote {output}: open it in a browser.")
     console.result({"path": str(output), "model": str(model)})
 

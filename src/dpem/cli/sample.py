@@ -13,7 +13,6 @@ from dpem.cli.console import Console, command
 from dpem.cli.tables import TableWriter, table_format
 from dpem.errors import InvalidArgumentError
 from dpem.privacy.randomness import public_random
-from dpem.report.profiles import column_names
 
 __all__ = ["register", "sampled", "warn_of_no_privacy"]
 
@@ -61,7 +60,7 @@ def sample(
             writer.write(part)
             tell(len(part))
     console.line(f"Wrote {rows:,} rows to {output}.")
-    console.result({"path": str(output), "rows": rows, "columns": column_names(fitted)})
+    console.result({"path": str(output), "rows": rows, "columns": dpem.report.column_names(fitted)})
 
 
 def warn_of_no_privacy(console: Console, model: Any) -> None:
@@ -82,7 +81,7 @@ def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
     drawn = model.sample(n, given) if given else model.sample(n)
     drawn = drawn[0] if isinstance(drawn, tuple) else drawn
     if not isinstance(drawn, pd.DataFrame):
-        return pd.DataFrame(drawn, columns=column_names(model))
+        return pd.DataFrame(drawn, columns=dpem.report.column_names(model))
     # Components come in order; rows of a table need none.
     return drawn.iloc[public_random(model.random_state).permutation(len(drawn))].reset_index(drop=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from scipy import optimize
+import scipy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +45,7 @@ def largest_passing(slack: Callable[[float], float], low: float, high: float) ->
 
 
 def _root(slack: Callable[[float], float], low: float, high: float) -> float:
-    return float(optimize.brentq(slack, low, high, xtol=1e-300, rtol=4 * 2.0**-52, maxiter=1000))
+    return float(scipy.optimize.brentq(slack, low, high, xtol=1e-300, rtol=4 * 2.0**-52, maxiter=1000))
 
 
 def _step_until_passing(slack: Callable[[float], float], x: float, outward: float) -> float:

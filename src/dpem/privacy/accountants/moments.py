@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import optimize
+import scipy
 
 from dpem import _validate
 from dpem.privacy.accountants.base import ROUND_UP, Accountant, Mechanisms
@@ -99,7 +99,7 @@ def _minimise_on_log_scale(objective: Callable[[float], float], smallest: float,
     grid = np.geomspace(smallest, largest, 64)
     best = int(np.argmin([objective(order) for order in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    result = optimize.minimize_scalar(
+    result = scipy.optimize.minimize_scalar(
         lambda log_order: objective(math.exp(log_order)),
         bounds=(math.log(low), math.log(high)),
         method="bounded",
