@@ -1,4 +1,4 @@
-"""The commands in the documentation are those that work: each is run, in the order of the page."""
+"""The commands in the documentation are those that work: each is run, in the order of its page."""
 
 import re
 import shlex
@@ -7,18 +7,23 @@ from pathlib import Path
 import dpem
 from support.commands import called
 
-PAGE = Path(__file__).parents[2] / "docs" / "command.md"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
-def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+def run_page(name, capsys, least):
+    """Run the commands of a page, which must all succeed."""
+    blocks = re.findall(r"```console\n(.*?)```", (DOCS / name).read_text(), flags=re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
-    assert len(lines) >= 12
+    assert len(lines) >= least
     for line in lines:
         assert line.startswith("$ dpem ")
         found = called(capsys, *shlex.split(line)[2:])
         assert found.code == 0, (line, found.err)
+
+
+def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    run_page("command.md", capsys, 12)
     assert (tmp_path / "report.html").exists()
     # What the demo leaves: two reports, a ledger that paid twice, and nothing of the fit that it refused.
     demo = tmp_path / "tour"
@@ -26,3 +31,17 @@ def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
     assert len(dpem.Ledger(demo / "patients.ledger").history()) == 2
     assert not list(demo.glob("third*"))
     assert called(capsys, "demo", "tour", "--json").json["error"]["exit_code"] == 5
+
+
+def test_the_hour_of_a_privacy_officer(tmp_path, monkeypatch, capsys):
+    """At its end the ledger holds one charge, of what was agreed on, and the model's file knows it."""
+    monkeypatch.chdir(tmp_path)
+    run_page("tutorials/privacy-officer.md", capsys, 7)
+    ledger = dpem.Ledger("register.ledger")
+    (spend,) = ledger.history()
+    assert spend.purpose == "dpem.GaussianMixture.fit: age and weight of patients"
+    assert spend.analyst == "epidemiology"
+    assert spend.cost.epsilon <= 1
+    assert 1 < ledger.remaining().epsilon < 2
+    dpem.load("groups.dpem").verify_charge(ledger)
+    assert (tmp_path / "groups.html").stat().st_size > 20_000
