@@ -32,5 +32,6 @@ from .planner import epsilon_needed as epsilon_needed
 from .planner import plan as plan
 from .privacy.ledger import Ledger as Ledger
 from .privacy.statement import PrivacyStatement as PrivacyStatement
+from .versions import show_versions as show_versions
 
 __version__: str

@@ -36,6 +36,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpem.privacy.budget import Budget
 
+__all__ = [
+    "AuditFailedError",
+    "BudgetError",
+    "ChangedDataError",
+    "DataError",
+    "DeltaWarning",
+    "DpemError",
+    "DpemWarning",
+    "EngineError",
+    "FewerComponentsWarning",
+    "InsecureNoiseWarning",
+    "InsufficientBudgetError",
+    "InvalidArgumentError",
+    "LedgerError",
+    "LedgerTamperedError",
+    "MissingExtraError",
+    "ModelWarning",
+    "OutputError",
+    "ResumedFitWarning",
+    "TranscriptError",
+    "UnreachableBudgetError",
+    "UnsupportedEventError",
+    "WeakSignalWarning",
+]
+
 
 class DpemError(Exception):
     """Base of every error that dpem raises on purpose."""

@@ -1,0 +1,81 @@
+"""The public interface, name by name with its arguments: a change of it is seen, and meant.
+
+python tests/test_api.py     writes tests/api.txt anew
+"""
+
+import inspect
+from enum import Enum
+from pathlib import Path
+
+import dpem
+import dpem.audit
+import dpem.report
+
+SNAPSHOT = Path(__file__).with_name("api.txt")
+MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.report, dpem.testing, dpem.errors)
+
+
+def lines_of(name, entry):
+    """Yield what a user can write: functions and classes with arguments, methods and properties."""
+    if inspect.ismodule(entry):
+        return
+    if not inspect.isclass(entry):
+        yield f"{name}{arguments(entry)}" if callable(entry) else f"{name}: {type(entry).__name__}"
+        return
+    if issubclass(entry, BaseException):
+        yield f"{name}({', '.join(base.__name__ for base in entry.__bases__)})"
+        return
+    if issubclass(entry, Enum):
+        yield f"{name}: {', '.join(choice.value for choice in entry)}"
+        return
+    yield f"{name}{arguments(entry)}"
+    for member in sorted(dir(entry)):
+        if member.startswith("_"):
+            continue
+        value = getattr(entry, member, None)
+        if isinstance(inspect.getattr_static(entry, member), property):
+            yield f"{name}.{member}"
+        elif callable(value) and str(getattr(value, "__module__", "")).startswith(
+            "dpem"
+        ):  # not what is inherited
+            yield f"{name}.{member}{arguments(value)}"
+
+
+def arguments(entry):
+    """Return the arguments as they are written, defaults and all, without types: those are mypy's."""
+    try:
+        signature = inspect.signature(entry)
+    except ValueError:  # made by C or by an enumeration
+        return "(...)"
+    plain = [
+        parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()
+    ]
+    return str(signature.replace(parameters=plain, return_annotation=inspect.Signature.empty))
+
+
+def interface():
+    """Return all of it, one line for each name."""
+    lines = [
+        line
+        for module in MODULES
+        for name in sorted(module.__all__)
+        for line in lines_of(f"{module.__name__}.{name}", getattr(module, name))
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def test_the_public_interface_is_the_one_on_file():
+    assert interface() == SNAPSHOT.read_text(), (
+        "Meant? Then: python tests/test_api.py, and a line in CHANGELOG"
+    )
+
+
+def test_everything_public_is_explained():
+    """A docstring for every name; an example for all that one would call."""
+    for module in MODULES:
+        for name in module.__all__:
+            assert inspect.getdoc(getattr(module, name)), f"{module.__name__}.{name}"
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text(interface())
