@@ -13,7 +13,7 @@ endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
 .PHONY: demo test lint check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz picture ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -170,6 +170,9 @@ bench-gpu: build/gpu/.ready  ## one EM step on a GPU beside its bare matrix prod
 audit: $(READY)  ## attacks on every model, seeded bugs and games, into benchmarks/results/audit.md (half an hour)
 	$(BIN)/python -m pytest -m audit tests
 	$(BIN)/dpem audit --output benchmarks/results/audit.md --jobs 2
+
+picture: $(READY)  ## the picture of the README
+	$(BIN)/python benchmarks/picture.py
 
 fuzz: $(READY)   ## a million made-up inputs against all that is read (half an hour; ARGS="--part 0.02": a trial)
 	$(BIN)/python -m fuzz.run $(ARGS)

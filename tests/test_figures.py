@@ -1,0 +1,43 @@
+"""Figures in the documentation are those of the files that commands write."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
+RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
+EXCERPT = re.compile(r"<!-- from (\S+) -->\n((?:\|.*\n)+)")
+TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
+
+
+def test_excerpts_are_in_their_files():
+    found = [(page, *match) for page in PAGES for match in EXCERPT.findall(page.read_text())]
+    assert len(found) >= 5
+    for page, source, table in found:
+        lines = (ROOT / source).read_text().splitlines()
+        for line in table.splitlines():
+            assert line in lines, f"{page.name}: not in {source}: {line}"
+
+
+@pytest.mark.parametrize("result", RESULTS, ids=lambda path: path.stem)
+def test_every_result_is_shown_beside_the_command_that_writes_it(result):
+    """Some page includes the file, and names its command before it; the command exists."""
+    written = result.read_text()
+    for page in PAGES:
+        before, included, _ = page.read_text().partition(f"benchmarks/results/{result.name}\n")
+        if included and before.rstrip().endswith(("{include} ../", "{include} ../../")):
+            named = re.findall(r"`make ([a-z-]+)", before[-3000:] + written[:1000])
+            assert named
+            assert set(named) <= TARGETS
+            return
+    pytest.fail(f"No page shows {result.name}")
+
+
+def test_prose_of_the_readme_has_no_figures_of_its_own():
+    """What was measured stands in excerpts, where it can be checked."""
+    text = re.sub(
+        r"```.*?```|^\|.*?$|\(.*?\)", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE
+    )
+    assert not re.findall(r"[0-9.]+ ?(?:times|%|x\b|seconds|ms\b)", text)
