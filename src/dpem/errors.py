@@ -13,6 +13,7 @@
     ├── EngineError                          a cluster or device could not go on
     ├── TranscriptError                      a resumable fit cannot go on from its file
     ├── AuditFailedError                     an audit found a broken promise
+    ├── ModelFileError                       a file is no saved model, or is damaged
     ├── OutputError                          a file cannot be written, or is there already
     ├── LedgerError                          the ledger file cannot be used
     │   └── LedgerTamperedError              its hash chain or its totals do not hold
@@ -52,6 +53,7 @@ __all__ = [
     "LedgerError",
     "LedgerTamperedError",
     "MissingExtraError",
+    "ModelFileError",
     "ModelWarning",
     "OutputError",
     "ResumedFitWarning",
@@ -119,6 +121,10 @@ class EngineError(DpemError):
 
 class TranscriptError(DpemError):
     """A resumable fit cannot use its file: it belongs to another fit, is in use, or cannot be written."""
+
+
+class ModelFileError(DpemError):
+    """The file is no saved model, is damaged, or was written by a newer dpem."""
 
 
 class AuditFailedError(DpemError):

@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 
-from dpem.em.persistence import ModelFileError
+from dpem.errors import ModelFileError
 from support.estimators import ESTIMATORS
 from support.model_files import content, header, load, npy, same, saved, text, write, write_members
 

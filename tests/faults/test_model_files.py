@@ -7,7 +7,7 @@ import zipfile
 import pytest
 
 import dpem
-from dpem.em.persistence import ModelFileError
+from dpem.errors import ModelFileError
 from support.estimators import ESTIMATORS
 from support.model_files import load, same, saved
 

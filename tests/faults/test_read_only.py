@@ -11,8 +11,7 @@ import pytest
 import dpem
 from dpem import Ledger
 from dpem.data import TableRows
-from dpem.em.persistence import ModelFileError
-from dpem.errors import LedgerError, OutputError, TranscriptError
+from dpem.errors import LedgerError, ModelFileError, OutputError, TranscriptError
 from support.processes import apart
 
 X = np.random.default_rng(0).normal(0, 0.3, (500, 2))

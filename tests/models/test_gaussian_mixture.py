@@ -17,8 +17,7 @@ import dpem
 from dpem import GaussianMixture, Ledger, Schema
 from dpem.em import fast
 from dpem.em.loop import few_draws
-from dpem.em.persistence import ModelFileError
-from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError
+from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError, ModelFileError
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of
 from support.scikit_learn import checks

@@ -19,13 +19,13 @@ from sklearn.exceptions import NotFittedError
 import dpem
 from dpem import KMeans, Ledger, Schema
 from dpem.data import Domain, TableRows
-from dpem.em.persistence import ModelFileError
 from dpem.em.queries import RelativeSums
 from dpem.engines import LocalEngine
 from dpem.errors import (
     DeltaWarning,
     InsufficientBudgetError,
     InvalidArgumentError,
+    ModelFileError,
     OutputError,
     WeakSignalWarning,
 )

@@ -15,8 +15,7 @@ from sklearn.metrics import roc_auc_score
 
 import dpem
 from dpem import MixedMixture, Schema
-from dpem.em.persistence import ModelFileError
-from dpem.errors import InvalidArgumentError, WeakSignalWarning
+from dpem.errors import InvalidArgumentError, ModelFileError, WeakSignalWarning
 from dpem.models.pair_mixture import PairEvidence, _Search
 from dpem.testing import insecure_noise, record, replay
 

@@ -11,8 +11,13 @@ from sklearn.exceptions import NotFittedError
 
 import dpem
 from dpem import ExponentialFamily, Ledger, PrivateEM, Schema
-from dpem.em.persistence import ModelFileError
-from dpem.errors import DeltaWarning, InsufficientBudgetError, InvalidArgumentError, ModelWarning
+from dpem.errors import (
+    DeltaWarning,
+    InsufficientBudgetError,
+    InvalidArgumentError,
+    ModelFileError,
+    ModelWarning,
+)
 from dpem.paper import generic_sensitivity
 from dpem.testing import insecure_noise
 

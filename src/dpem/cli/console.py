@@ -21,7 +21,6 @@ import rich.progress
 import rich.table
 import typer
 
-from dpem.em.persistence import ModelFileError
 from dpem.em.progress import listening
 from dpem.errors import (
     BudgetError,
@@ -31,6 +30,7 @@ from dpem.errors import (
     EngineError,
     InsufficientBudgetError,
     LedgerError,
+    ModelFileError,
     OutputError,
     TranscriptError,
 )

@@ -19,13 +19,13 @@ from dpem import _validate
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.frames import frame_of
 from dpem.em.opened_ledger import opened_ledger
-from dpem.em.persistence import ModelFileError, read_model, write_model
+from dpem.em.persistence import read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import CHARGED, ReleaseGate
 from dpem.em.saved_arrays import require
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows
-from dpem.errors import DeltaWarning, InvalidArgumentError
+from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError
 from dpem.privacy.ledger import Charge, Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import PublicRandom, public_random

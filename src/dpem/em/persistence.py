@@ -23,12 +23,12 @@ import numpy as np
 from numpy.lib import format as npy
 
 from dpem._files import replacing
-from dpem.errors import DpemError, InvalidArgumentError
+from dpem.errors import InvalidArgumentError, ModelFileError
 
 if TYPE_CHECKING:
     import os
 
-__all__ = ["ModelFileError", "read_model", "write_model"]
+__all__ = ["read_model", "write_model"]
 
 FORMAT_VERSION = 1
 _METADATA = "metadata"
@@ -54,10 +54,6 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
-
-
-class ModelFileError(DpemError):
-    """The file is no saved model, is damaged, or was written by a newer dpem."""
 
 
 def write_model(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.em.persistence import ModelFileError
+from dpem.errors import ModelFileError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
