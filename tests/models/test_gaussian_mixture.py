@@ -458,6 +458,8 @@ def test_private_score(adjacency, covariance_type, tmp_path):
     assert abs(released.value - model.score(X)) < 8 * released.standard_error + 1e-4
     assert released.standard_error < 0.1
     assert ledger.history()[0].purpose == "dpem.private_score"
+    with pytest.raises(InsufficientBudgetError):  # the model's own ledger pays unless another is given
+        model.set_params(ledger=ledger).private_score(X, epsilon=1.0)
     with pytest.raises(NotFittedError):
         clone(model).private_score(X, epsilon=1.0)
 

@@ -169,6 +169,12 @@ def test_zcdp_is_the_closed_form():
         assert 0 <= ZcdpAccountant().epsilon(event, 1e-6) / truth - 1 < 1e-12
         delta = mpmath.exp(-((3 - rho) ** 2) / (4 * rho))
         assert 0 <= ZcdpAccountant().delta(event, 3.0) / delta - 1 < 1e-10
+        far = mpmath.exp(-((30 - rho) ** 2) / (4 * rho))  # where the exponent's rounding shows
+        assert 0 <= ZcdpAccountant().delta(event, 30.0) / far - 1 < 1e-9
+    rounded = ZcdpAccountant().rho(event)
+    for epsilon in (0.0, float(rho) / 2, rounded):
+        assert ZcdpAccountant().delta(event, epsilon) == 1.0
+    assert 0.99 < ZcdpAccountant().delta(event, math.nextafter(rounded, 9)) <= 1.0
 
 
 def log_moment(order, event_counts):
@@ -224,6 +230,12 @@ def test_limited_orders_cannot_reach_small_budgets():
     """Orders up to 100 certify nothing below ln(1/delta)/100, whatever the noise: refused, not looped."""
     with pytest.raises(UnreachableBudgetError, match=r"moments.*epsilon=0.05"):
         calibrate(GaussianEvent(1.0), 0.05, 1e-4, MomentsAccountant(max_order=100))
+
+
+def test_linear_composition_of_one_mechanism_is_that_mechanism():
+    one = GaussianEvent(4.0)
+    exact = GdpAccountant().epsilon(one, 1e-5)
+    assert exact <= LinearAccountant().epsilon(one, 1e-5) < exact * (1 + 1e-9)
 
 
 def test_linear_and_advanced_are_their_formulas():

@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -34,6 +35,7 @@ from dpem.privacy import (
     calibrate,
     gaussian_dp,
 )
+from dpem.privacy import ledger as ledger_module
 from dpem.privacy.ledger import Charge, Head
 from dpem.testing import insecure_noise
 
@@ -113,6 +115,17 @@ def test_reopened_ledger_goes_on(ledger):
 def test_analyst_defaults_to_the_user(ledger):
     """Without a name the operating system's user is recorded."""
     assert ledger.spend(GaussianEvent(100.0), purpose="p").analyst
+
+
+@pytest.mark.parametrize("error", [ImportError, KeyError, OSError])
+def test_a_user_without_a_name(ledger, monkeypatch, error):
+    """As in a container without a list of users: what is charged is charged."""
+
+    def raise_it():
+        raise error
+
+    monkeypatch.setattr("getpass.getuser", raise_it)
+    assert ledger.spend(GaussianEvent(100.0), purpose="p").analyst == "unknown"
 
 
 def test_insecure_noise_is_recorded(ledger):
@@ -213,6 +226,20 @@ def test_bad_terms_make_no_file(tmp_path, arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
         Ledger.create(path, **{**good, **arguments})
     assert not path.exists()
+
+
+def test_a_ledger_that_cannot_be_made_whole_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(_ledger_file, "CREATE", _ledger_file.CREATE + "no such statement;")
+    with pytest.raises(LedgerError):
+        Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-6)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_left_is_never_stated_larger():
+    """The largest float whose square is within the units, whichever way a root is rounded."""
+    for units in np.random.default_rng(0).integers(1, 2**62, 200).tolist():
+        mu = ledger_module._mu_down(units << 40)
+        assert Fraction(mu) ** 2 * 2**100 <= units << 40 < Fraction(math.nextafter(mu, 9)) ** 2 * 2**100
 
 
 def test_terms_of_a_person_level_ledger(tmp_path):
@@ -453,6 +480,16 @@ def test_a_charge_is_of_its_release(ledger):
             ledger.verify_charge(None, event, **good)
         with pytest.raises(LedgerTamperedError, match="hash was kept"):
             ledger.verify_charge(Charge(ledger.name, paid.number, "0" * 64), event, **good)
+
+
+def test_each_charge_is_found_by_its_number(ledger):
+    """Of several records, that of the release; and the head of an empty ledger is one, too."""
+    ledger.verify(ledger.head())
+    terms = {"adjacency": "replace_one", "unit": PrivacyUnit(), "purpose": "p"}
+    events = [GaussianEvent(100.0), GaussianEvent(200.0), GaussianEvent(300.0)]
+    paid = [ledger.spend(event, purpose="p") for event in events]
+    for event, spent in zip(events, paid, strict=True):
+        ledger.verify_charge(Charge(ledger.name, spent.number, spent.hash), event, **terms)
 
 
 @pytest.mark.parametrize(

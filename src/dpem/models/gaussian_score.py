@@ -180,7 +180,7 @@ class PrivateScoreMixin:
         epsilon, delta : float
             The budget of this number.
         ledger : Ledger or path, optional
-            Where it is charged.
+            Where it is charged: the model's own ledger unless given.
 
         Returns
         -------
@@ -227,7 +227,7 @@ class PrivateScoreMixin:
             schema=self.schema,
             adjacency=self.adjacency,
             rows_per_person=self.rows_per_person,
-            ledger=ledger,
+            ledger=self.ledger if ledger is None else ledger,
             n_jobs=self.n_jobs,
             keep_distances=self.covariance_type == "spherical",
         )
