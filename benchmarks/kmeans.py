@@ -29,8 +29,8 @@ INTRODUCTION = """Normalised intra-cluster variance (mean over seeds), rows in t
 delta = {delta:g}. {setting}
 
 n mu / K is the difficulty: rows times the Gaussian-DP parameter over clusters. diffprivlib 0.6.6 swaps its
-two shares: it spends less than the stated epsilon below five columns, more from five on (1.2 times at ten), and
-adds floating-point noise."""
+two shares: it spends less than the stated epsilon below five columns, more from five on (1.2 times at ten),
+and adds floating-point noise."""
 DIFFPRIVLIB = Path(__file__).parents[1] / "build" / "diffprivlib"
 
 
