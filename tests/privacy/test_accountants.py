@@ -218,6 +218,22 @@ def test_moments_equal_a_brute_force_over_integer_orders(max_order):
         assert 0 <= MomentsAccountant(max_order).delta(ComposedEvent(parts), 2.0) / delta - 1 < 1e-9
 
 
+def test_moments_delta_is_the_formula_rounded_up():
+    """At large moments, where rounding would show; and never more than one."""
+    event, counts = GaussianEvent(0.1), [(GaussianEvent(0.1), 1)]
+    with mpmath.workdps(50):
+        truth = min(mpmath.exp(log_moment(order, counts) - order * 400) for order in range(1, 9))
+        assert 0 <= MomentsAccountant().delta(event, 400.0) / truth - 1 < 1e-9
+    assert MomentsAccountant().delta(event, 0.0) == 1.0
+    assert RealMomentsAccountant().delta(event, 0.0) == 1.0
+
+
+def test_moments_of_laplace_noise_reach_its_pure_epsilon():
+    """The limit of infinite order: exactly, however small delta is."""
+    assert MomentsAccountant().epsilon(LaplaceEvent(0.3), 1e-200) == pytest.approx(0.3, rel=1e-12)
+    assert MomentsAccountant(max_order=100).epsilon(LaplaceEvent(0.3), 1e-200) > 1
+
+
 def test_real_orders_give_zcdp_for_gaussian_mechanisms():
     """FACTS: with real lambda the moments accountant equals zCDP; integers can only be worse."""
     event = ComposedEvent(((GaussianEvent(25.0), 30),))

@@ -148,6 +148,7 @@ class PrivateScoreMixin:
     schema: Schema | None
     adjacency: str
     rows_per_person: int
+    ledger: Ledger | str | os.PathLike[str] | None
     n_jobs: int | None
     background_: BackgroundComponents
 
