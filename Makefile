@@ -63,7 +63,7 @@ wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-te
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip install --quiet --no-compile build/wheel/*.whl
-	cd build/wheel && venv/bin/python ../../examples/demo.py > /dev/null && venv/bin/dpem demo demo --rows 2000 --json > /dev/null && echo "wheel: smoke test passed"
+	cd build/wheel && venv/bin/dpem demo demo --rows 2000 --json > /dev/null && echo "wheel: smoke test passed"
 
 # Beside the development environment, whose own libraries come first.
 build/cosmic-ray/.ready: $(READY)

@@ -4,7 +4,7 @@ Run it with ``make experiment-factor``. It prints, for each made table and epsil
 log-likelihood over plain EM; for made pictures, the variance that ten factors capture of held-out ones,
 relative to ten non-private principal components, beside what ten cosine images capture; and how well the
 directions of as many equal factors are found as `dpem.factors_allowed` says, of half and of twice as many. To
-try a constant, name it: ``--set _COUNT_SCALE=0.3 _LARGEST_EDGE=1``.
+try a constant, name it: ``--set COUNT_SCALE=0.3 _LARGEST_EDGE=1``.
 
 Tried on these sets, 3 or 4 seeds each. Rounds of moments: one to five, of equal or growing shares (four,
 7, 10, 18 and 45 %, are taken; one where noise covers all); moments of all rounds averaged (no gain).

@@ -81,3 +81,4 @@ def test_a_charge_is_noted_however_early_the_interrupt(tmp_path, monkeypatch):
         model = fit()
     assert len(ledger.history()) == 1
     model.verify_charge(ledger)
+    model.verify_charge(ledger.path)

@@ -267,18 +267,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             )
         return source
 
-    def verify_charge(self, ledger: Ledger) -> None:
+    def verify_charge(self, ledger: Ledger | str | os.PathLike[str]) -> None:
         """Raise unless this ledger holds, and has the record that paid for this model.
 
         Parameters
         ----------
-        ledger : Ledger
+        ledger : Ledger or path
             The ledger that was charged for the fit.
         """
         check_is_fitted(self)
         if self.privacy_.event is None:
             raise InvalidArgumentError("Expected a private model, got one that was fitted without noise.")
-        ledger.verify_charge(
+        account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        account.verify_charge(
             self.charge_,
             self.privacy_.event,
             adjacency=self.privacy_.adjacency,

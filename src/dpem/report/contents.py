@@ -205,7 +205,7 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
         found += outlook.warnings
     elif rows is None:
         found.append(
-            "The number of rows is private: what the plan expected is not shown. Pass a guess with --rows."
+            "The number of rows is private: what the plan expected is not shown. Guess it: n_rows, --rows."
         )
     if model.charge_ is None:
         found.append(
