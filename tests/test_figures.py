@@ -1,9 +1,13 @@
 """Figures in the documentation are those of the files that commands write."""
 
+import math
 import re
 from pathlib import Path
 
 import pytest
+from scipy.special import ndtr
+
+from dpem.privacy.gaussian_dp import mu_for
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
@@ -41,3 +45,20 @@ def test_prose_of_the_readme_has_no_figures_of_its_own():
         r"```.*?```|^\|.*?$|\(.*?\)", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE
     )
     assert not re.findall(r"[0-9.]+ ?(?:times|%|x\b|seconds|ms\b)", text)
+
+
+def test_odds_of_an_epsilon_are_what_they_follow_from():
+    """The table of docs/concepts.md: posterior odds exp(epsilon), and the best test of a Gaussian shift."""
+    rows = re.findall(
+        r"^\| ([\d.]+) \| ([\d.,]+) to 1 \| (.+?) \| (\d+) % \|$",
+        (ROOT / "docs" / "concepts.md").read_text(),
+        flags=re.MULTILINE,
+    )
+    assert len(rows) == 6
+    for epsilon, odds, certainty, guess in rows:
+        exact = math.exp(float(epsilon))
+        assert odds in {f"{exact:.1f}", f"{exact:,.0f}"}
+        assert certainty == (
+            f"{exact / (1 + exact):.0%}".replace("%", " %") if exact < 1000 else "practically sure"
+        )
+        assert guess == f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}"

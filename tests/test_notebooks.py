@@ -27,8 +27,8 @@ def shown(notebook):
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs(path, monkeypatch):
-    monkeypatch.setenv("IPYTHONDIR", "/nonexistent")  # no settings of whoever runs the tests
+def test_it_runs(path, monkeypatch, tmp_path):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # no settings of whoever runs the tests
     text = shown(run(path))
     assert "Warning" not in text
     if path.stem == "patients":
