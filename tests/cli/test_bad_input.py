@@ -109,6 +109,7 @@ CASES = {
         2,
         ["add_remove", "replace_one"],
     ),
+    "no column of persons": (nothing, FIT + " --person who", 2, ["'who'"]),
     "ledger of persons": (other_ledger(rows_per_person=4), FIT, 2, ["unit of privacy"]),
     "ledger that is none": (
         with_file("patients.ledger", "ledger"),

@@ -421,3 +421,33 @@ def test_made_patients_are_as_declared():
         _, changed = column.parse(table[column.name].astype(object).to_numpy())
         assert not changed.any()
     assert table.equals(patients(3000, 1))
+
+
+# -- persons -----------------------------------------------------------------------------------------------
+
+
+def test_persons_from_the_ledger_to_the_statement(tmp_path, capsys):
+    """Of five rows each, two count; the column of persons is in no schema."""
+    rows = np.random.default_rng(0).normal(50, 10, 5000).round(1)
+    table = pd.DataFrame({"patient": [f"p{i % 1000}" for i in range(5000)], "age": rows})
+    table.to_csv(tmp_path / "visits.csv", index=False)
+    persons = ["--person", "patient", "--rows-per-person", 2]
+    ledger, schema, model = (tmp_path / name for name in ("visits.ledger", "visits.toml", "model.dpem"))
+    assert called(capsys, "budget", "init", ledger, "--name", "visits", "-e", 4, *persons).code == 0
+    estimate = ["--estimate-bounds", 1, "--ledger", ledger, "--purpose", "bounds of ages"]
+    draft = called(capsys, "schema", tmp_path / "visits.csv", "-o", schema, *estimate, *persons, "--no-ask")
+    assert draft.code == 0
+    assert dpem.Schema.read(schema).names == ("age",)
+    fit = ["fit", tmp_path / "visits.csv", "-s", schema, "-k", 1, "-e", 1, "--ledger", ledger, "-o", model]
+    refused = called(capsys, *fit)
+    assert refused.code == 2
+    assert "unit of privacy" in refused.err
+    assert called(capsys, *fit, *persons).code == 0
+    fitted = dpem.load(model)
+    assert fitted.n_rows_ == 2000
+    assert "Column 'patient' tells persons apart" in fitted.privacy_.neighbours
+    assert [spend.purpose for spend in dpem.Ledger(ledger).history()] == [
+        "dpem.private_bounds: bounds of ages",
+        "dpem.GaussianMixture.fit",
+    ]
+    assert called(capsys, "plan", "-n", 2000, "-s", schema, "-e", 1, "--ledger", ledger, *persons).code == 0

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,6 +59,17 @@ def kmeans(**arguments):
 def test_the_table_has_odd_partitions(table):
     sizes = table.rdd.mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect()
     assert sizes == [1, 0, len(FRAME) - 1]
+
+
+def test_the_documented_window_leaves_rows_of_persons_out(spark):
+    """What docs/persons.md shows runs as it is."""
+    page = (Path(__file__).parents[2] / "docs" / "persons.md").read_text()
+    code = re.search(r"```python\n(from pyspark.*?)```", page, flags=re.DOTALL).group(1)
+    rows = [(i % 3, float(i), float(i % 7)) for i in range(20)]
+    names = {"visits": spark.createDataFrame(rows, ["patient", "age", "stay"])}
+    exec(code, names)
+    assert names["capped"].columns == ["age", "stay"]
+    assert names["capped"].count() == 6
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

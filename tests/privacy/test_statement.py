@@ -47,12 +47,14 @@ def test_paragraph_names_everything():
         ({"unit": PrivacyUnit(3)}, "one person with up to 3 rows is replaced"),
         (
             {"unit": PrivacyUnit(3, "patient")},
-            "rows above the cap of 3 were zeroed",
+            "what a person has above 3 rows was left out",
         ),
         (
             {"unit": PrivacyUnit(3, "patient")},
-            "the values of one person with up to 3 rows are replaced by any others, row counts fixed",
+            "the values of one person are replaced by any others, and who has how many rows is fixed",
         ),
+        ({"unit": PrivacyUnit(1, "patient")}, "what a person has above 1 row was left out"),
+        ({"unit": PrivacyUnit(2, "patient"), "adjacency": "add_remove"}, "one person is added or removed"),
         ({"bounds": {}}, "No bounds on rows are stated"),
         ({"bounds_source": "estimated"}, "estimated from the data by a release whose budget comes on top"),
         ({"accountant": "linear", "epsilon": 9.0}, "accountant 'linear'"),

@@ -56,6 +56,13 @@ class Subject:
             )
         if given._plain:
             raise _validate.fail("a finite epsilon to audit", "epsilon", given.epsilon)
+        if given.person is not None:
+            raise _validate.fail(
+                "an estimator without a column of persons to audit",
+                "person",
+                given.person,
+                "Which rows are kept is decided before anything that an audit sees (docs/proofs/persons.md).",
+            )
         # Free choices are repeated in every fit: only noise, which is replayed, may make two fits differ.
         seed = 0 if given.random_state is None else given.random_state
 

@@ -25,7 +25,8 @@ def init(
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all releases together may cost.")],
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
-    rows_per_person: options.PersonOption = 1,
+    rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
 ) -> None:
     """Make the ledger of a data set, with a cap that its owner decides on. It cannot be raised later."""
     ledger = dpem.Ledger.create(
@@ -35,6 +36,7 @@ def init(
         cap_delta=delta,
         adjacency=adjacency.value,
         rows_per_person=rows_per_person,
+        person=person,
     )
     console.say(f"Made {path}: the ledger of {name!r} with {ledger.cap}.")
     console.result(ledger.export() | {"path": str(path)})

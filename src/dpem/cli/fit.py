@@ -15,6 +15,7 @@ from dpem.cli.profile import show_profile
 from dpem.data.files import file_head
 from dpem.data.table_types import listed
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, TranscriptError
+from dpem.privacy import PrivacyUnit
 from dpem.privacy.budget import Budget
 
 __all__ = ["register"]
@@ -33,16 +34,13 @@ def fit(
     ledger: Annotated[
         Path | None, typer.Option("--ledger", "-l", help="What pays, before a row is read: see dpem budget.")
     ] = None,
-    purpose: Annotated[
-        str | None, typer.Option("--purpose", help="What the ledger notes beside the model.")
-    ] = None,
-    analyst: Annotated[
-        str | None, typer.Option("--analyst", help="Who asks: the user of the system unless given.")
-    ] = None,
+    purpose: options.PurposeOption = None,
+    analyst: options.AnalystOption = None,
     covariance: options.CovarianceOption = options.Covariance.FULL,
     target: options.TargetOption = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
-    rows_per_person: options.PersonOption = 1,
+    rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
     estimate_bounds: Annotated[
         float | None,
         typer.Option(
@@ -69,15 +67,13 @@ def fit(
     declared = options.chosen_schema(schema, columns)
     files = options.table_files(data, delimiter, header)
     _check_columns(declared, files)
-    if ledger is None and (purpose is not None or analyst is not None):
-        raise InvalidArgumentError("Expected --ledger with --purpose and --analyst: there they are noted.")
-    account = options.checked_ledger(
-        ledger, declared, adjacency, rows_per_person, purpose=purpose, analyst=analyst
-    )
+    unit = PrivacyUnit(rows_per_person, person)
+    account = options.checked_ledger(ledger, declared, adjacency, unit, purpose=purpose, analyst=analyst)
     common: dict[str, Any] = {
         "delta": delta,
         "adjacency": adjacency.value,
         "rows_per_person": rows_per_person,
+        "person": person,
         "ledger": account,
         "n_jobs": jobs,
     }

@@ -64,8 +64,21 @@ RelationOption = Annotated[
     Relation,
     typer.Option("--adjacency", help="replace_one: the number of rows is public. add_remove: it is private."),
 ]
-PersonOption = Annotated[
+RowsPerPersonOption = Annotated[
     int, typer.Option("--rows-per-person", help="The most rows of one person; the guarantee is for persons.")
+]
+PersonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--person",
+        help="The column that tells persons apart: what one has above --rows-per-person is left out.",
+    ),
+]
+PurposeOption = Annotated[
+    str | None, typer.Option("--purpose", help="What the ledger notes beside what is released.")
+]
+AnalystOption = Annotated[
+    str | None, typer.Option("--analyst", help="Who asks: the user of the system unless given.")
 ]
 CovarianceOption = Annotated[Covariance, typer.Option("--covariance", help="Of a mixture.")]
 TargetOption = Annotated[
@@ -100,15 +113,19 @@ def checked_ledger(
     path: Path | None,
     schema: dpem.Schema | None,
     adjacency: Relation,
-    rows_per_person: int,
+    unit: PrivacyUnit,
     **noted: str | None,
 ) -> dpem.Ledger | None:
     """Return the ledger, where it is one for such releases from this table."""
     if path is None:
+        if any(text is not None for text in noted.values()):
+            raise InvalidArgumentError(
+                "Expected --ledger with --purpose and --analyst, got none: there they are noted."
+            )
         return None
     ledger = opened_ledger(dpem.Ledger(path, **noted), schema)
     if ledger is not None:
-        ledger.check_terms(adjacency.value, PrivacyUnit(rows_per_person))
+        ledger.check_terms(adjacency.value, unit)
     return ledger
 
 

@@ -10,6 +10,7 @@ import dpem
 from dpem.cli import options
 from dpem.cli.console import Console, command, number
 from dpem.errors import InvalidArgumentError
+from dpem.privacy import PrivacyUnit
 
 __all__ = ["register", "show_outlook"]
 
@@ -51,7 +52,8 @@ def plan(
     covariance: options.CovarianceOption = options.Covariance.FULL,
     target: options.TargetOption = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
-    rows_per_person: options.PersonOption = 1,
+    rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
     ledger: Annotated[
         Path | None, typer.Option("--ledger", "-l", help="Say whether this ledger could pay for the fit.")
     ] = None,
@@ -61,7 +63,7 @@ def plan(
     No row is read and nothing is charged.
     """
     declared, shape = _columns(schema, columns)
-    account = options.checked_ledger(ledger, declared, adjacency, rows_per_person)
+    account = options.checked_ledger(ledger, declared, adjacency, PrivacyUnit(rows_per_person, person))
     estimator = options.estimator_of(
         model,
         components,
@@ -72,6 +74,7 @@ def plan(
         delta=delta,
         adjacency=adjacency.value,
         rows_per_person=rows_per_person,
+        person=person,
     )
     if declared is None:
         estimator.set_params(bounds=(0.0, 1.0))

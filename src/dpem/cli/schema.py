@@ -16,6 +16,7 @@ from dpem.data.column import KINDS
 from dpem.data.files import file_head
 from dpem.data.table_types import kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
+from dpem.privacy import PrivacyUnit
 
 __all__ = ["register"]
 
@@ -66,7 +67,10 @@ def schema(
         Path | None, typer.Option("--ledger", "-l", help="What pays for estimated bounds.")
     ] = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
-    rows_per_person: options.PersonOption = 1,
+    rows_per_person: options.RowsPerPersonOption = 1,
+    person: options.PersonOption = None,
+    purpose: options.PurposeOption = None,
+    analyst: options.AnalystOption = None,
 ) -> None:
     """Draft the schema of a table from its columns' names and types. No value is read.
 
@@ -85,17 +89,16 @@ def schema(
     drafted: dict[str, dict[str, Any]] = {name: {"kind": kind} for name, kind in kinds_of_table(head).items()}
     if not typed:
         drafted = {name: {"kind": "continuous"} for name in drafted}
+    left_out = {*(drop or ()), *(() if person is None else (person,))}
     given = _given(number, integer, category, ordered, boolean)
-    _check_names(
-        [*given, *(missing or ()), *options.pairs(unit, "--unit"), *(drop or ())], drafted, typed=typed
-    )
+    _check_names([*given, *(missing or ()), *options.pairs(unit, "--unit"), *left_out], drafted, typed=typed)
     for name, declared in given.items():
         drafted[name] = declared
     for name in missing or ():
         drafted[name]["missing"] = True
     for name, text in options.pairs(unit, "--unit").items():
         drafted[name]["unit"] = text
-    for name in set(drop or ()):
+    for name in left_out:
         del drafted[name]
     if dataset is not None and "dataset" in drafted:
         raise InvalidArgumentError(
@@ -108,7 +111,8 @@ def schema(
     draft = dpem.Schema(({} if dataset is None else {"dataset": dataset}) | drafted)
     partial = output.with_name(output.name + ".partial")
     if estimate_bounds is not None:
-        account = options.checked_ledger(ledger, draft, adjacency, rows_per_person)
+        hidden = PrivacyUnit(rows_per_person, person)
+        account = options.checked_ledger(ledger, draft, adjacency, hidden, purpose=purpose, analyst=analyst)
         with dpem.resumable(partial), console.releases("Estimating bounds"):
             found = dpem.private_bounds(
                 files,
@@ -117,6 +121,7 @@ def schema(
                 delta=delta,
                 adjacency=adjacency.value,
                 rows_per_person=rows_per_person,
+                person=person,
                 ledger=account,
             )
         draft = found.schema

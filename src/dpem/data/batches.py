@@ -33,23 +33,30 @@ class BatchRows(StreamedRows):
         What the cells are.
     by_position : bool, default False
         Whether columns are those of the schema by their order.
+    person : str, optional
+        The column that tells persons apart.
     """
 
     def __init__(
-        self, batches: Callable[[], Iterable[Any]], schema: Schema | None, *, by_position: bool = False
+        self,
+        batches: Callable[[], Iterable[Any]],
+        schema: Schema | None,
+        *,
+        by_position: bool = False,
+        person: str | None = None,
     ) -> None:
         self._batches = batches
         self._last: Any = None
         self._lengths: list[int] | None = None
         head = next(self._open(), None)
         if head is None:
-            if schema is None:
+            if schema is None or person is not None:
                 raise InvalidArgumentError(
                     "Expected at least one batch (it may have no rows), to see how many columns there are; "
-                    "got none. Or give a schema."
+                    "got none. Or give a schema, unless there is a person column."
                 )
             head = np.empty((0, len(schema.columns)))
-        super().__init__(head, schema, by_position=by_position)
+        super().__init__(head, schema, by_position=by_position, person=person)
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the batches as they come."""

@@ -88,16 +88,14 @@ class FileFormat(ABC):
         """Return the parts of a file."""
         return [Part(file)]
 
-    def check_head(self, head: Any, columns: Sequence[str], *, parsed: bool) -> None:
-        """Raise where columns are missing or doubled, or are no numbers although no schema parses them."""
+    def check_head(self, head: Any, columns: Sequence[str], numbers: Sequence[str]) -> None:
+        """Raise where columns are missing or doubled, or where some are no numbers that must be."""
         twice = [name for name in columns if head.column_names.count(name) > 1]
         if twice:
             raise doubled(twice)
         require_columns(columns, head.column_names)
-        if not parsed:
-            frame = nw.from_native(head.select(list(columns)))
-            for name, kind in frame.schema.items():
-                require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean)
+        for name, kind in nw.from_native(head.select(list(numbers))).schema.items():
+            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean)
 
 
 class Parquet(FileFormat):
@@ -292,9 +290,10 @@ class Csv(FileFormat):
         for table in self._text(part.file, columns):
             for start in range(0, len(table), n_rows):
                 cells = table.slice(start, n_rows)
-                if self.files.columns is not None:
-                    numbers = [numbers_of(column.combine_chunks()) for column in cells.columns]
-                    cells = pa.table(numbers, names=list(columns))
+                for j, name in enumerate(columns):
+                    if self.files.columns is not None and name in self.files.columns:
+                        numbers = numbers_of(cells.column(j).combine_chunks())
+                        cells = cells.set_column(j, name, pa.array(numbers))
                 yield cells
 
     def _text(self, file: Path, columns: Sequence[str]) -> Iterator[Any]:

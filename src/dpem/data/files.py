@@ -163,7 +163,9 @@ def _one_format(paths: Sequence[Path], declared: str | None) -> str:
 class FileRows(StreamedRows):
     """Rows of files, in the order of their names; how many there are is read off them where it is public."""
 
-    def __init__(self, files: Files, schema: Schema | None, *, by_position: bool = False) -> None:
+    def __init__(
+        self, files: Files, schema: Schema | None, *, by_position: bool = False, person: str | None = None
+    ) -> None:
         self._files = files.listed()
         self._format: FileFormat = FORMATS[_one_format(self._files, files.format)](files)
         self._marks = {file: _mark(file) for file in self._files}
@@ -178,7 +180,7 @@ class FileRows(StreamedRows):
                 "Expected columns in the schema or in dpem.Files, got both. Take schema.select([...])."
             )
         heads = [self._read(file, self._format.head) for file in self._files]
-        super().__init__(heads[0], schema, by_position=by_position, columns=columns)
+        super().__init__(heads[0], schema, by_position=by_position, columns=columns, person=person)
         for file, head in zip(self._files, heads, strict=True):
             self._check_columns(file, head)
         self._pieces_of: dict[Part, int] = {}
@@ -186,7 +188,8 @@ class FileRows(StreamedRows):
     def _check_columns(self, file: Path, head: Any) -> None:
         """Raise where a file lacks a column, or has another type where types matter: names are public."""
         try:
-            self._format.check_head(head, self._reader.columns or (), parsed=self.schema is not None)
+            numbers = () if self.schema is not None else self._reader.columns or ()
+            self._format.check_head(head, self._reader.names, numbers)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"In file {file.name!r}: {error}") from None
 
@@ -209,7 +212,7 @@ class FileRows(StreamedRows):
     def _tables(self, part: Part) -> Iterator[Any]:
         """Read a part, and make sure that its file is the one that was opened."""
         try:
-            yield from self._format.tables(part, self._reader.columns or (), self.rows_read)
+            yield from self._format.tables(part, self._reader.names, self.rows_read)
         except self._format.errors:
             self._check_unchanged(part.file)
             raise _damaged(part.file) from None  # what the library says may show cells

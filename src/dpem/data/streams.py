@@ -39,6 +39,8 @@ class TableReader:
         Which of these columns are used; None: all.
     of_changes : bool
         Whether rows are replaced by whether the schema sent some of their cells elsewhere.
+    person : str or None
+        The column that tells persons apart.
     """
 
     schema: Schema | None
@@ -46,10 +48,16 @@ class TableReader:
     n_columns: int
     kept: tuple[int, ...] | None = None
     of_changes: bool = False
+    person: str | None = None
+
+    @property
+    def names(self) -> tuple[Any, ...]:
+        """The columns that are read of each table, that of persons too."""
+        return (*(self.columns or ()), *(() if self.person is None else (self.person,)))
 
     def __call__(self, table: Any) -> TableRows:
         """Return the rows of one table; raise where its columns are not those of the others."""
-        rows = TableRows(table, self.schema, columns=self.columns)
+        rows = TableRows(table, self.schema, columns=self.columns, person=self.person)
         if rows.n_columns != self.n_columns:
             raise InvalidArgumentError(
                 f"Expected {self.n_columns} columns in all parts of the table, got one of {rows.n_columns}."
@@ -69,10 +77,11 @@ class StreamedRows(RowSource):
         *,
         by_position: bool = False,
         columns: Sequence[str] | None = None,
+        person: str | None = None,
     ) -> None:
-        rows = TableRows(head, schema, by_position=by_position, columns=columns)
+        rows = TableRows(head, schema, by_position=by_position, columns=columns, person=person)
         self.schema, self.names, self.n_columns = rows.schema, rows.names, rows.n_columns
-        self._reader = TableReader(schema, rows.labels, rows.n_columns)
+        self._reader = TableReader(schema, rows.labels, rows.n_columns, person=person)
         self._empty = rows.first_rows(0)
 
     @property

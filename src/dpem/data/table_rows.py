@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dpem.data.schema import Schema
 
-__all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
+__all__ = ["BLOCK_CELLS", "TableRows", "joined_cells", "require_columns", "require_number"]
 
 # Cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
@@ -47,6 +47,8 @@ class TableRows(RowSource):
         Whether a DataFrame's columns are those of the schema by their order, whatever their names.
     columns : sequence, optional
         The columns of a DataFrame to use, in order, whatever the schema calls them.
+    person : str, optional
+        The column of a DataFrame that tells persons apart; it is none of those that are used.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class TableRows(RowSource):
         *,
         by_position: bool = False,
         columns: Sequence[Any] | None = None,
+        person: str | None = None,
     ) -> None:
         if schema is not None:
             schema.require_complete()
@@ -69,10 +72,18 @@ class TableRows(RowSource):
         if isinstance(frame, nw.DataFrame):
             if columns is None and schema is not None and not by_position:
                 columns = schema.names
-            self._columns, self.labels = _frame_columns(frame, columns, parsed=schema is not None)
+            self._owners = None if person is None else _owner_cells(frame, person, columns)
+            self._columns, self.labels = _frame_columns(
+                frame, columns, parsed=schema is not None, person=person
+            )
             # Integer labels are positions, not names (scikit-learn's convention too).
             self.names = self.labels if all(isinstance(name, str) for name in self.labels) else None
         else:
+            if person is not None:
+                raise InvalidArgumentError(
+                    f"Expected a table whose columns have names, for person={person!r}; got an array."
+                )
+            self._owners = None
             self._columns = _array_columns(data, None if schema is None else len(schema.columns))
         self.n_columns: int = len(self._columns)
         self._n_rows = len(self._columns[0]) if self.n_columns else 0
@@ -91,7 +102,8 @@ class TableRows(RowSource):
     def joined(cls, tables: Sequence[TableRows]) -> TableRows:
         """Return the rows of all tables, which have the same columns."""
         whole = copy.copy(tables[0])
-        whole._columns = [_joined(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
+        whole._columns = [joined_cells(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
+        whole._owners = None if whole._owners is None else joined_cells([t.owners for t in tables])
         whole._n_rows = sum(table.n_rows for table in tables)
         return whole
 
@@ -99,6 +111,11 @@ class TableRows(RowSource):
     def n_rows(self) -> int:
         """How many rows there are."""
         return self._n_rows
+
+    @property
+    def owners(self) -> Any:
+        """The cells of the column that tells persons apart."""
+        return self._owners
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the rows a block at a time, from the block number `first` on."""
@@ -159,18 +176,27 @@ class TableRows(RowSource):
         """Return the first rows."""
         return self._slice(0, n)
 
+    def where(self, kept: NDArray[np.bool_]) -> TableRows:
+        """Return the rows that are kept."""
+        other = copy.copy(self)
+        other._columns = [_where(column, kept) for column in self._columns]
+        other._owners = None if self._owners is None else _where(self._owners, kept)
+        other._n_rows = int(np.count_nonzero(kept))
+        return other
+
     def _slice(self, start: int, stop: int) -> TableRows:
         other = copy.copy(self)
         other._columns = [column[start:stop] for column in self._columns]
+        other._owners = None if self._owners is None else self._owners[start:stop]
         other._n_rows = max(0, min(stop, self.n_rows) - start)
         return other
 
 
 def _frame_columns(
-    frame: nw.DataFrame[Any], wanted: Sequence[Any] | None, *, parsed: bool
+    frame: nw.DataFrame[Any], wanted: Sequence[Any] | None, *, parsed: bool, person: str | None
 ) -> tuple[list[NDArray[Any]], tuple[Any, ...]]:
     by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
-    wanted = tuple(by_name if wanted is None else wanted)
+    wanted = tuple(name for name in by_name if name != person) if wanted is None else tuple(wanted)
     require_columns(wanted, by_name)
     columns = []
     for name in wanted:
@@ -182,6 +208,25 @@ def _frame_columns(
             require_number(name, is_number=number or untyped)
         columns.append(_as_cells(series) if parsed else _as_array(series))
     return columns, wanted
+
+
+def _owner_cells(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -> Any:
+    by_name = {series.name: series for series in frame.iter_columns()}
+    if used is not None and person in used:
+        raise InvalidArgumentError(
+            f"Expected columns to fit other than person={person!r}, got it among them. Leave it out of the "
+            f"schema or the columns."
+        )
+    require_columns([person], by_name)
+    return _as_cells(by_name[person])
+
+
+def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
+    if is_arrow(cells):
+        import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+
+        return cells.filter(pa.array(kept))
+    return cells[kept]
 
 
 def require_columns(wanted: Sequence[Any], found: Container[Any]) -> None:
@@ -217,7 +262,7 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
     return array
 
 
-def _joined(parts: Sequence[Any]) -> Any:
+def joined_cells(parts: Sequence[Any]) -> Any:
     """Return the cells of all parts, as text of Arrow where all are."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if all(is_arrow(part) for part in parts):

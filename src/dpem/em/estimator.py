@@ -24,7 +24,7 @@ from dpem.em.plan import Plan
 from dpem.em.release import CHARGED, ReleaseGate
 from dpem.em.saved_arrays import require
 from dpem.em.transcript import active_transcript, described
-from dpem.engines import engine_for, open_rows
+from dpem.engines import engine_for, open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError
 from dpem.privacy.ledger import Charge, Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
@@ -69,6 +69,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     schema: Schema | None
     adjacency: str
     rows_per_person: int
+    person: str | None
     ledger: Ledger | str | os.PathLike[str] | None
     random_state: Any
     n_jobs: int | None
@@ -104,7 +105,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             _validate.epsilon(self.epsilon)
             _validate.delta(self.delta)
         Adjacency.parse(self.adjacency)
-        _validate.integer(self.rows_per_person, "rows_per_person")
+        _ = self._unit  # raises where it is none
 
     def _source(self, X: Any, *, keep_distances: bool = True) -> tuple[RowSource, Domain]:
         """Check what is public of the data, and fix the domain."""
@@ -112,10 +113,15 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
         if self.schema is not None:
             self._check_schema(self.schema)
-        source = open_rows(X, self.schema)
-        if self.adjacency == "replace_one":
-            source.require_rows()
+        source = self._rows_to_fit(X, self.schema)
         return source, self._domain(source.n_columns, source.names, keep_distances=keep_distances)
+
+    def _rows_to_fit(self, X: Any, schema: Schema | None, *, by_position: bool = False) -> RowSource:
+        """Return the rows, where there must be some, and no more of a person than was declared."""
+        unit = self._unit
+        return rows_to_release(
+            X, schema, self.adjacency, unit.rows_per_person, unit.person, by_position=by_position
+        )
 
     def _check_schema(self, schema: Schema) -> None:
         """Raise where a schema has columns that the model has no use for."""
@@ -144,7 +150,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     @property
     def _unit(self) -> PrivacyUnit:
-        return PrivacyUnit(self.rows_per_person)
+        return PrivacyUnit(self.rows_per_person, self.person)
 
     def _random(self) -> PublicRandom:
         """Return the generator of the free post-processing; it never touches the noise."""
@@ -252,9 +258,19 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _fitted_source(self, X: Any) -> TableRows:
         """Return rows whose columns are those of the fit; only what is public of them is checked."""
+        source = open_rows(X, self.schema, person=self._person_in(X)).in_memory()
+        self._check_columns(source)
+        return source
+
+    def _person_in(self, X: Any) -> str | None:
+        """Return the column of persons where rows still have it: none to compute with."""
+        columns = getattr(X, "columns", None)
+        return self.person if columns is not None and self.person in columns else None
+
+    def _check_columns(self, source: RowSource) -> None:
+        """Raise unless the columns are those of the fit."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        source = open_rows(X, self.schema).in_memory()
         if names is not None and source.names is not None and list(names) != list(source.names):
             raise InvalidArgumentError(
                 "The feature names should match those that were passed during fit: "
@@ -265,7 +281,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return source
 
     def verify_charge(self, ledger: Ledger | str | os.PathLike[str]) -> None:
         """Raise unless this ledger holds, and has the record that paid for this model.

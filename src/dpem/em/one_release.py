@@ -12,7 +12,7 @@ from dpem.em.opened_ledger import opened_ledger
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
 from dpem.em.transcript import described
-from dpem.engines import engine_for, open_rows
+from dpem.engines import engine_for, rows_to_release
 from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.statement import PrivacyStatement
 
@@ -67,6 +67,7 @@ def release_one(
     schema: Schema | None,
     adjacency: str,
     rows_per_person: int,
+    person: str | None,
     ledger: Ledger | str | os.PathLike[str] | None,
     n_jobs: int | None,
     keep_distances: bool = True,
@@ -81,11 +82,10 @@ def release_one(
         raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
     if schema is not None and not of_changes:
         schema.require_numbers(missing=missing)
-    source = open_rows(X, schema)
+    unit = PrivacyUnit(rows_per_person, person)
+    source = rows_to_release(X, schema, adjacency, unit.rows_per_person, unit.person)
     if of_changes:
         source = source.of_changes()
-    if not private_n:
-        source.require_rows()
     domain = Domain.from_arguments(
         source.n_columns,
         bounds=bounds,
@@ -100,7 +100,7 @@ def release_one(
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
-        unit=PrivacyUnit(rows_per_person),
+        unit=unit,
     )
     ledger = opened_ledger(ledger, schema)
     grid = map_rows(domain) if map_rows is not None else domain

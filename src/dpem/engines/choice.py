@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpem.data import TableRows
 from dpem.data.batches import BatchRows, dataset_batches
 from dpem.data.files import FileRows, Files
+from dpem.data.persons import LimitedRows
 from dpem.engines.base import ClusterRows
 from dpem.engines.local import LocalEngine
 from dpem.errors import InvalidArgumentError
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from dpem.data import RowSource, Schema
     from dpem.engines.base import Engine
 
-__all__ = ["engine_for", "open_rows"]
+__all__ = ["engine_for", "open_rows", "rows_to_release"]
 
 
-def open_rows(data: Any, schema: Schema | None = None, *, by_position: bool = False) -> RowSource:
+def open_rows(
+    data: Any, schema: Schema | None = None, *, by_position: bool = False, person: str | None = None
+) -> RowSource:
     """Return the rows of whatever `fit` accepts; names and types of columns are read, and no value.
 
     Parameters
@@ -30,12 +33,20 @@ def open_rows(data: Any, schema: Schema | None = None, *, by_position: bool = Fa
         The columns to use, in order, and what their cells are.
     by_position : bool, default False
         Whether a table's columns are those of the schema by their order, whatever their names.
+    person : str, optional
+        The column that tells persons apart: for tables in memory, files and batches.
     """
     home = type(data).__module__.partition(".")[0]
     if isinstance(data, str | os.PathLike) or _is_list_of_paths(data):
         data = Files(data)
     if isinstance(data, Files):
-        return FileRows(data, schema, by_position=by_position)
+        return FileRows(data, schema, by_position=by_position, person=person)
+    if person is not None and home in {"dask", "dask_expr", "pyspark", "torch"}:
+        raise InvalidArgumentError(
+            f"Expected a table in memory, files or batches with person={person!r}, got a "
+            f"{type(data).__name__} of {home}. Leave out a person's rows above the cap there (such as with a "
+            f"window function), and say rows_per_person= without person=."
+        )
     if home in {"dask", "dask_expr"}:
         from dpem.engines.dask_cluster import DaskRows  # noqa: PLC0415  (an extra)
 
@@ -49,15 +60,37 @@ def open_rows(data: Any, schema: Schema | None = None, *, by_position: bool = Fa
 
         return TensorRows(data, schema)
     if home == "pyarrow" and hasattr(data, "get_fragments"):
-        data = dataset_batches(data, None if schema is None or by_position else schema.names)
+        columns = None if schema is None or by_position else schema.names
+        data = dataset_batches(data, columns if columns is None or person is None else (*columns, person))
     if callable(data):
-        return BatchRows(data, schema, by_position=by_position)
+        return BatchRows(data, schema, by_position=by_position, person=person)
     if hasattr(data, "__next__") or type(data).__name__ in {"LazyFrame", "DuckDBPyRelation"}:
         raise InvalidArgumentError(
             f"Expected rows that can be read many times, got {type(data).__name__}. Collect it, or give a "
             f"function that opens it anew on every call and returns an iterator of batches."
         )
-    return TableRows(data, schema, by_position=by_position)
+    return TableRows(data, schema, by_position=by_position, person=person)
+
+
+def rows_to_release(
+    data: Any,
+    schema: Schema | None,
+    adjacency: str,
+    rows_per_person: int,
+    person: str | None,
+    *,
+    by_position: bool = False,
+) -> RowSource:
+    """Return rows as a release may read them: with a person column, at most so many of each person.
+
+    Raises where there is none, if their number is public.
+    """
+    source = open_rows(data, schema, by_position=by_position, person=person)
+    if person is not None:
+        source = LimitedRows(source, rows_per_person)
+    if adjacency == "replace_one":
+        source.require_rows()
+    return source
 
 
 def engine_for(source: RowSource, n_jobs: int | None = None) -> Engine:

@@ -62,6 +62,7 @@ def private_nicv(
     schema: Schema | None = None,
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
+    person: str | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> PrivateValue:
@@ -75,7 +76,7 @@ def private_nicv(
         Rows.
     centers : ndarray of shape (k, d)
         Public or released centres.
-    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, ledger, n_jobs
+    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, person, ledger, n_jobs
         As in :class:`dpem.KMeans`.
 
     Examples
@@ -114,6 +115,7 @@ def private_nicv(
         schema=schema,
         adjacency=adjacency,
         rows_per_person=rows_per_person,
+        person=person,
         ledger=ledger,
         n_jobs=n_jobs,
     )
@@ -129,6 +131,7 @@ def clipped_fraction(
     schema: Schema | None = None,
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
+    person: str | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> PrivateValue:
@@ -140,7 +143,7 @@ def clipped_fraction(
     ----------
     X : array, DataFrame, path, function, Dask or Spark table, or tensor
         Rows.
-    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, ledger, n_jobs
+    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, person, ledger, n_jobs
         As in :class:`dpem.KMeans`.
 
     Examples
@@ -169,6 +172,7 @@ def clipped_fraction(
         schema=schema,
         adjacency=adjacency,
         rows_per_person=rows_per_person,
+        person=person,
         ledger=ledger,
         n_jobs=n_jobs,
     )

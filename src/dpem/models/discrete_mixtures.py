@@ -45,6 +45,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         schema: Schema | None = None,
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
+        person: str | None = None,
         max_iter: int | None = None,
         tol: float = 1e-8,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -59,6 +60,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         self.schema = schema
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
+        self.person = person
         self.max_iter = max_iter
         self.tol = tol
         self.ledger = ledger
@@ -130,7 +132,7 @@ class CategoricalMixture(_DiscreteMixture):
         For columns of whole numbers, each number a category; one pair or one per column.
     schema : Schema
         Instead of bounds: columns of kind categorical, ordered, boolean or integer.
-    epsilon, delta, adjacency, rows_per_person, ledger, random_state, n_jobs, verbose
+    epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
         As in :class:`dpem.GaussianMixture`.
     max_iter : int, optional
         EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
@@ -223,7 +225,7 @@ class BernoulliMixture(_DiscreteMixture):
         For columns of numbers 0 and 1; what lies between is rounded.
     schema : Schema
         Instead of bounds: columns of kind boolean, or integer within 0 and 1.
-    epsilon, delta, adjacency, rows_per_person, ledger, random_state, n_jobs, verbose
+    epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
         As in :class:`dpem.GaussianMixture`.
     max_iter : int, optional
         EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
@@ -290,7 +292,7 @@ class PoissonMixture(_DiscreteMixture):
         Public limits of the counts, one or one per column. Counts beyond are clipped.
     schema : Schema
         Instead of bounds: columns of kind integer with bounds from 0.
-    epsilon, delta, adjacency, rows_per_person, ledger, random_state, n_jobs, verbose
+    epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
         As in :class:`dpem.GaussianMixture`.
     max_iter : int, optional
         EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.

@@ -69,6 +69,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         Whether the number of rows is public or private.
     rows_per_person : int, default 1
         The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
     ledger : Ledger or path, optional
         Where the budget is charged before a row is read.
     random_state : int or RandomState, optional
@@ -132,6 +135,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         basis: Any = None,
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
+        person: str | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -146,6 +150,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         self.basis = basis
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
+        self.person = person
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs

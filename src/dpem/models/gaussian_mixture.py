@@ -72,6 +72,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         Whether the number of rows is public or private.
     rows_per_person : int, default 1
         The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
     max_iter : int, optional
         EM steps: from the noise level unless given; for plain EM at most 100. A private fit is never stopped
         early.
@@ -152,6 +155,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         covariance_type: str = "full",
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
+        person: str | None = None,
         max_iter: int | None = None,
         means_init: Any = None,
         background_weight: float = 0.02,
@@ -172,6 +176,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.covariance_type = covariance_type
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
+        self.person = person
         self.max_iter = max_iter
         self.means_init = means_init
         self.background_weight = background_weight

@@ -16,6 +16,7 @@ from dpem.em.missing_cells import PatternFrames
 from dpem.em.one_release import PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, interval_sensitivity
 from dpem.em.softmax import softmax
+from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.gaussian_density import cholesky
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, Schema, TableRows
+    from dpem.data import Domain, RowSource, Schema
     from dpem.em.estimator import Ledger
     from dpem.em.statistics import ReleasedStatistics
     from dpem.models.gaussian_density import BackgroundComponents
@@ -148,6 +149,7 @@ class PrivateScoreMixin:
     schema: Schema | None
     adjacency: str
     rows_per_person: int
+    person: str | None
     ledger: Ledger | str | os.PathLike[str] | None
     n_jobs: int | None
     background_: BackgroundComponents
@@ -156,7 +158,7 @@ class PrivateScoreMixin:
 
         @property
         def _allows_missing(self) -> bool: ...
-        def _fitted_source(self, X: Any) -> TableRows: ...
+        def _check_columns(self, source: RowSource) -> None: ...
         def _all_components(
             self,
         ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
@@ -188,7 +190,7 @@ class PrivateScoreMixin:
         PrivateValue
             With `value`, `standard_error` and `privacy`.
         """
-        self._fitted_source(X)
+        self._check_columns(open_rows(X, self.schema, person=self.person))
         if not len(self.background_.weights):
             raise InvalidArgumentError(
                 "Expected a fitted private model with a background: without one a single row could move the "
@@ -228,6 +230,7 @@ class PrivateScoreMixin:
             schema=self.schema,
             adjacency=self.adjacency,
             rows_per_person=self.rows_per_person,
+            person=self.person,
             ledger=self.ledger if ledger is None else ledger,
             n_jobs=self.n_jobs,
             keep_distances=self.covariance_type == "spherical",

@@ -55,6 +55,9 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         Whether the number of rows is public or private.
     rows_per_person : int, default 1
         The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
     max_iter : int, optional
         Lloyd steps: 5 unless given. Planned, never stopped early.
     ledger : Ledger or path, optional
@@ -112,6 +115,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         schema: Schema | None = None,
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
+        person: str | None = None,
         max_iter: int | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
@@ -126,6 +130,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         self.schema = schema
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
+        self.person = person
         self.max_iter = max_iter
         self.ledger = ledger
         self.random_state = random_state

@@ -74,6 +74,9 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         Whether the number of rows is public or private.
     rows_per_person : int, default 1
         The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
     max_iter : int, optional
         Steps of "em": 10 unless given.
     ledger : Ledger or path, optional
@@ -146,6 +149,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         target: str | None = None,
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
+        person: str | None = None,
         max_iter: int | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
@@ -160,6 +164,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         self.target = target
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
+        self.person = person
         self.max_iter = max_iter
         self.ledger = ledger
         self.random_state = random_state
@@ -185,9 +190,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
         """
         self._check_arguments()
         random_state = self._random()
-        source = open_rows(X, self.schema)
-        if self.adjacency == "replace_one":
-            source.require_rows()
+        source = self._rows_to_fit(X, self.schema)
         n_rows = self._public_rows(source)
         progress = Progress(type(self).__name__, self.verbose)
         request = self._request()

@@ -17,7 +17,7 @@ from dpem.em.estimator import Adjacency, PrivacyStatement
 from dpem.em.opened_ledger import opened_ledger
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
-from dpem.engines import engine_for, open_rows
+from dpem.engines import engine_for, rows_to_release
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ def private_bounds(
     coverage: float = 0.99,
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
+    person: str | None = None,
     ledger: Ledger | str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> PrivateBounds:
@@ -85,7 +86,7 @@ def private_bounds(
         The budget of the bounds alone.
     coverage : float, default 0.99
         The part of each column's rows to hold.
-    adjacency, rows_per_person, ledger, n_jobs
+    adjacency, rows_per_person, person, ledger, n_jobs
         As in :class:`dpem.KMeans`.
 
     Returns
@@ -121,20 +122,19 @@ def private_bounds(
             "charged."
         )
     anything = {"kind": "continuous", "bounds": [-LARGEST, LARGEST], "missing": True}
-    if hasattr(X, "columns"):  # by name
-        source = open_rows(X, Schema({column.name: anything for column in wanted}))
-    else:
-        source = open_rows(X, Schema({column.name: anything for column in schema.columns}))
-        source = source.only([j for j, column in enumerate(schema.columns) if column in wanted])
-    if not private_n:
-        source.require_rows()
+    unit = PrivacyUnit(rows_per_person, person)
+    read = wanted if hasattr(X, "columns") else schema.columns  # by name, or by position
+    every = Schema({column.name: anything for column in read})
+    source = rows_to_release(X, every, adjacency, unit.rows_per_person, unit.person)
+    if len(read) > len(wanted):
+        source = source.only([j for j, column in enumerate(read) if column in wanted])
     one_row = Histograms.of_columns([1] * len(wanted)).sensitivity(adjacency)
     plan = Plan.build(
         [Stage(name, share, one_row) for name, share in _SHARES.items()],
         epsilon=epsilon,
         delta=delta,
         adjacency=adjacency,
-        unit=PrivacyUnit(rows_per_person),
+        unit=unit,
     )
     ledger = opened_ledger(ledger, schema)
     rows = _Magnitudes()

@@ -73,9 +73,7 @@ class ModelEstimator(PrivateEstimator):
         self._check_budget()
         random_state = self._random()
         schema = self._columns(X)
-        source = open_rows(X, schema, by_position=self.schema is None)
-        if self.adjacency == "replace_one":
-            source.require_rows()
+        source = self._rows_to_fit(X, schema, by_position=self.schema is None)
         n_rows = None if self._plain else self._public_rows(source)
         model = self._make_model(schema)
         tol = _validate.non_negative(self.tol, "tol")
@@ -118,7 +116,7 @@ class ModelEstimator(PrivateEstimator):
                 raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
             self.schema.require_complete()
             return self.schema
-        source = open_rows(X)
+        source = open_rows(X, person=self.person)
         domain = self._domain(source.n_columns, source.names)
         low, high = np.asarray(domain.low), np.asarray(domain.high)
         names = source.names if source.names is not None and all(map(is_name, source.names)) else None
@@ -140,7 +138,8 @@ class ModelEstimator(PrivateEstimator):
     def _table(self, X: Any) -> NDArray[np.float64]:
         """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
         self._rows(X)  # columns and values are checked; cells are then read as the fit read them
-        return open_rows(X, self.schema_, by_position=self.schema is None).in_memory().block()
+        source = open_rows(X, self.schema_, by_position=self.schema is None, person=self._person_in(X))
+        return source.in_memory().block()
 
     @property
     def _allows_missing(self) -> bool:
@@ -229,6 +228,9 @@ class PrivateEM(ModelEstimator):
         model certifies that no entry is negative; adding or removing one costs C.
     rows_per_person : int, default 1
         The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
     max_iter : int, optional
         EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
     tol : float, default 1e-8
@@ -296,6 +298,7 @@ class PrivateEM(ModelEstimator):
         clip_norm: float | None = None,
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
+        person: str | None = None,
         max_iter: int | None = None,
         tol: float = 1e-8,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -311,6 +314,7 @@ class PrivateEM(ModelEstimator):
         self.clip_norm = clip_norm
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
+        self.person = person
         self.max_iter = max_iter
         self.tol = tol
         self.ledger = ledger

@@ -77,6 +77,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("mean_", "components_", "noise_variance_")
     adjacency = "replace_one"
     rows_per_person = 1
+    person = None
 
     def __init__(
         self,

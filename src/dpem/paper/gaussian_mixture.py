@@ -116,6 +116,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("weights_", "means_", "covariances_")
     adjacency = "replace_one"
     rows_per_person = 1
+    person = None
     covariance_type = "full"
 
     def __init__(

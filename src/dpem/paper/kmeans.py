@@ -33,6 +33,7 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
     adjacency = "replace_one"
     rows_per_person = 1
+    person = None
 
     n_clusters: int
     max_iter: int

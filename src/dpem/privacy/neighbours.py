@@ -38,8 +38,8 @@ class PrivacyUnit:
     rows_per_person : int, default 1
         The most rows that one person owns. With 1 and no `person`, the unit is a row.
     person : str, optional
-        The column that tells persons apart, where there is one. Rows above the cap are then zeroed,
-        and neighbours differ in one person's values with the row counts fixed.
+        The column that tells persons apart, where there is one: a person's rows above the cap are then left
+        out. Replacing is then of one person's values, whoever has how many rows staying as it is.
 
     Examples
     --------
@@ -60,7 +60,8 @@ class PrivacyUnit:
 
     def __str__(self) -> str:
         if self.person is not None:
-            return f"one person, up to {self.rows_per_person} rows by column {self.person!r}"
+            rows = "1 row" if self.rows_per_person == 1 else f"{self.rows_per_person} rows"
+            return f"one person, up to {rows} by column {self.person!r}"
         if self.rows_per_person > 1:
             return f"one person with at most {self.rows_per_person} rows"
         return "one row"

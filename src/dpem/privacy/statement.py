@@ -176,22 +176,22 @@ class PrivacyStatement:
         if self.adjacency == Adjacency.ADD_REMOVE:
             relation = f"{unit} is added or removed, and the number of rows is private"
         elif self.unit.person is not None:
-            relation = f"the values of {unit} are replaced by any others, row counts fixed and public"
+            relation = f"the values of {unit} are replaced by any others, and who has how many rows is fixed"
         else:
             relation = f"{unit} is replaced by any other, and the number of rows is public"
         capped = (
-            f" A person is told apart by column {self.unit.person!r}; rows above the cap of "
-            f"{self.unit.rows_per_person} were zeroed."
+            f" Column {self.unit.person!r} tells persons apart; what a person has above "
+            f"{self.unit.rows_per_person} row{'s' * (self.unit.rows_per_person > 1)} was left out."
             if self.unit.person is not None
             else ""
         )
         return f"Data sets are compared in which {relation}.{capped}"
 
     def _unit(self) -> str:
+        if self.unit.person is not None:
+            return "one person"
         rows = self.unit.rows_per_person
-        if self.unit.person is None and rows == 1:
-            return "one row"
-        return "one person" + (f" with up to {rows} rows" if rows > 1 else " with one row")
+        return "one row" if rows == 1 else f"one person with up to {rows} rows"
 
     def _accounting(self, event: Event) -> str:
         counts = {"Gaussian": 0, "Laplace": 0}
