@@ -71,10 +71,18 @@ def test_the_public_interface_is_the_one_on_file():
 
 
 def test_everything_public_is_explained():
-    """A docstring for every name; an example for all that one would call."""
+    """A docstring for every name and method; an example, which is run, for all that one would call or make."""
     for module in MODULES:
         for name in module.__all__:
-            assert inspect.getdoc(getattr(module, name)), f"{module.__name__}.{name}"
+            entry = getattr(module, name)
+            text = inspect.getdoc(entry)
+            assert text, f"{module.__name__}.{name}"
+            told = inspect.isclass(entry) and issubclass(entry, BaseException | Enum)
+            if callable(entry) and not told:
+                assert ">>>" in text, f"{module.__name__}.{name} has no example"
+            for member in dir(entry) if inspect.isclass(entry) and not told else ():
+                if not member.startswith("_") and callable(getattr(entry, member)):
+                    assert inspect.getdoc(getattr(entry, member)), f"{module.__name__}.{name}.{member}"
 
 
 if __name__ == "__main__":

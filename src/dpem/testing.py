@@ -80,6 +80,20 @@ def replay(transcript: Recording) -> Iterator[Recording]:
 
     On a neighbouring data set, raw values may then differ by at most the declared sensitivity at every stage;
     a fit that asks for another release raises, because its control flow depends on rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(2000, 1))
+    >>> neighbour = np.vstack([X[:-1], [[-5.0]]])
+    >>> model = dpem.KMeans(2, epsilon=1.0, data_norm=5.0, random_state=0)
+    >>> with record() as first:
+    ...     _ = model.fit(X)
+    >>> with replay(first) as second:
+    ...     _ = model.fit(neighbour)
+    >>> max(a.distance(b) for a, b in zip(first.releases, second.releases)) <= 1
+    True
     """
     with recording(Recording(replay=transcript)) as repeated:
         yield repeated

@@ -33,6 +33,16 @@ def distinguish_by_bits(
 
     Every bit of every array that the model releases, and of every noisy sum behind it, is looked at; pilot
     runs choose the bit whose frequency differs most between the two tables, and further runs count.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(50, 1))
+    >>> other = np.vstack([X[:-1], [[5.0]]])
+    >>> model = dpem.KMeans(1, epsilon=1.0, data_norm=5.0)
+    >>> distinguish_by_bits(model, X, other, runs=20, pilot=10).passed
+    True
     """
     subject = Subject.of(estimator)
     worlds = []

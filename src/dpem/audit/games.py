@@ -53,6 +53,13 @@ class Game:
         What the fit pays: epsilon, delta, and the mu of its events.
     confidence : float
         Of both bounds as they are stated.
+
+    Examples
+    --------
+    >>> from dpem.privacy import Budget
+    >>> game = Game("KMeans", "transcript", 1000, 90, 85, Budget.from_epsilon(16.0, 1e-5), 0.95)
+    >>> game.passed, game.mu_lower > 2
+    (True, True)
     """
 
     name: str

@@ -55,6 +55,16 @@ class ReplayAudit:
         Where.
     violations : tuple of Violation
         Broken promises; none in a sound model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(100, 1))
+    >>> found = dpem.audit.replay(dpem.KMeans(1, epsilon=1.0, data_norm=3.0), X, search=0)
+    >>> found.violations
+    ()
+    >>> found.require()
     """
 
     name: str

@@ -34,6 +34,17 @@ class Subject:
         Whose data is hidden, as in an estimator.
     schema, bounds, data_norm
         The public domain of the rows: one of the three.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> def clipped(rows, ledger):
+    ...     return dpem.clipped_fraction(rows, epsilon=1.0, bounds=(0, 1), ledger=ledger)
+    >>> subject = Subject("clipped_fraction", clipped, bounds=(0, 1))
+    >>> X = np.random.default_rng(0).uniform(size=(100, 1))
+    >>> dpem.audit.replay(subject, X, search=0).passed
+    True
     """
 
     name: str

@@ -48,6 +48,11 @@ class Violation:
         The stage or the name of what was let out. Never a value.
     detail : str
         What was expected.
+
+    Examples
+    --------
+    >>> print(Violation("distance", "grid", "a distance of at most 1"))
+    distance: grid: a distance of at most 1
     """
 
     check: str

@@ -49,6 +49,17 @@ class Files:
     are no UTF-8, and NUL, are read as U+FFFD. A line with too few or too many cells is a row whose cells are
     all missing. Rows are records as a CSV writer makes them: a quote that is opened and not closed takes
     other lines with it (docs/known-vulnerabilities.md).
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import dpem
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+    >>> _ = path.write_text("age;stay\\n" + "40;3\\n71;9\\n" * 500)
+    >>> visits = Files(path, columns=["age", "stay"], delimiter=";")
+    >>> model = dpem.KMeans(2, epsilon=2.0, bounds=([0, 0], [120, 90])).fit(visits)
+    >>> list(model.feature_names_in_)
+    ['age', 'stay']
     """
 
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]

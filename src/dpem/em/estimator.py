@@ -397,6 +397,17 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     -------
     PrivateEstimator
         The fitted model.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.dpem"
+    >>> dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X).save(path)
+    >>> dpem.load(path).privacy_.epsilon
+    1.0
     """
     metadata, arrays = read_model(path)
     name, parameters = metadata.get("model"), metadata.get("parameters")

@@ -46,6 +46,26 @@ class ExponentialFamily(ABC):
     the norm C that was declared, rounded, and checked in integers; what is no vector of finite numbers counts
     as zero, and so does an error. Code that hides what it keeps, or writes rows to a file, is beyond any such
     care: run only code that you trust.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> class Rate(dpem.ExponentialFamily):
+    ...     nonnegative = True
+    ...
+    ...     def start(self, schema, random_state, centres):
+    ...         return {"rate": [1.0]}
+    ...
+    ...     def expected_statistics(self, row, parameters):
+    ...         return row
+    ...
+    ...     def m_step(self, statistics, parameters, n_rows, noise):
+    ...         return {"rate": np.maximum(statistics / n_rows, 0.0)}
+    >>> visits = np.random.default_rng(0).poisson(3.0, size=(5000, 1))
+    >>> model = dpem.PrivateEM(Rate(), clip_norm=20.0, bounds=(0, 20), epsilon=1.0, max_iter=1).fit(visits)
+    >>> bool(abs(model.parameters_["rate"][0] - 3) < 0.5)
+    True
     """
 
     nonnegative: bool = False

@@ -90,7 +90,17 @@ class RecordedRelease:
 
 @dataclass
 class Recording:
-    """The transcript of a fit, raw values included; given `replay`, it hands out those noisy values."""
+    """The transcript of a fit, raw values included; given `replay`, it hands out those noisy values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> with dpem.testing.record() as transcript:
+    ...     _ = dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(np.zeros((1000, 1)))
+    >>> isinstance(transcript, Recording), transcript.releases[0].stage
+    (True, 'centre')
+    """
 
     releases: list[RecordedRelease] = field(default_factory=list)
     replay: Recording | None = None

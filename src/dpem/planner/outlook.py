@@ -66,6 +66,16 @@ class Outlook:
         What the figures in units rest on.
     warnings : tuple of str
         What a fit would warn of.
+
+    Examples
+    --------
+    >>> import dpem
+    >>> schema = dpem.Schema({"age": {"kind": "integer", "bounds": [0, 120], "unit": "years"}})
+    >>> outlook = dpem.plan(dpem.GaussianMixture(3, epsilon=1.0, schema=schema), 10_000)
+    >>> [entry.unit for entry in outlook.noise if entry.parameter == "mean"]
+    ['years']
+    >>> outlook.compare().epsilons["gdp"] <= 1.0
+    True
     """
 
     model: str

@@ -30,7 +30,15 @@ _DEEPEST = 32  # compositions of compositions
 
 
 class Event:
-    """Base of all events."""
+    """Base of all events.
+
+    Examples
+    --------
+    >>> GaussianEvent(4.0).to_dict()
+    {'event': 'gaussian', 'noise_multiplier': 4.0}
+    >>> isinstance(event_from_dict({"event": "laplace", "epsilon": 0.1}), Event)
+    True
+    """
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
@@ -49,6 +57,11 @@ class GaussianEvent(Event):
     ----------
     noise_multiplier : float
         Standard deviation of the noise over the L2 sensitivity, from 1e-6 to 1e30.
+
+    Examples
+    --------
+    >>> GaussianEvent(4.0).with_noise_times(2)
+    GaussianEvent(noise_multiplier=8.0)
     """
 
     noise_multiplier: float
@@ -75,6 +88,11 @@ class LaplaceEvent(Event):
     ----------
     epsilon : float
         L1 sensitivity over the scale of the noise: the mechanism is epsilon-DP.
+
+    Examples
+    --------
+    >>> LaplaceEvent(0.5).with_noise_times(2)
+    LaplaceEvent(epsilon=0.25)
     """
 
     epsilon: float

@@ -40,6 +40,12 @@ class NoisyIntegers:
         What the release costs.
     insecure_noise : bool
         Whether the noise came from a seed, so that the release carries no guarantee.
+
+    Examples
+    --------
+    >>> released = GaussianMechanism(sensitivity=1.0, noise_stddev=3.0).release(np.array([100, 200]))
+    >>> released.values.shape, released.event
+    ((2,), GaussianEvent(noise_multiplier=3.0))
     """
 
     values: NDArray[np.int64]

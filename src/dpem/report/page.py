@@ -45,6 +45,18 @@ def write_report(
         Rows of the table, or a guess, where their number is private: for what the plan expected.
     title : str, optional
         The title of the page.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> model = dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
+    >>> write_report(model, path, title="Groups of customers")
+    >>> path.read_text().startswith("<!doctype html>")
+    True
     """
     text = render_report(model, ledger=ledger, n_rows=n_rows, title=title)
     with replacing(path) as file:
@@ -54,7 +66,17 @@ def write_report(
 def render_report(
     model: Any, *, ledger: Ledger | None = None, n_rows: int | None = None, title: str | None = None
 ) -> str:
-    """Return the report of a fitted model as HTML; arguments as in :func:`write_report`."""
+    """Return the report of a fitted model as HTML; arguments as in :func:`write_report`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> model = dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X)
+    >>> "Groups of customers" in render_report(model, title="Groups of customers")
+    True
+    """
     contents = contents_of(model, ledger, n_rows, title)
     program = _asset("report.js")
     return (

@@ -43,7 +43,15 @@ class Profile:
 
 
 def column_names(model: Any) -> list[str]:
-    """Return the names of a fitted model's columns."""
+    """Return the names of a fitted model's columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> column_names(dpem.KMeans(1, epsilon=1.0, data_norm=5.0).fit(np.zeros((1000, 2))))
+    ['x0', 'x1']
+    """
     if getattr(model, "schema", None) is not None:
         return list(model.schema.names)
     names = getattr(model, "feature_names_in_", None)
@@ -51,7 +59,16 @@ def column_names(model: Any) -> list[str]:
 
 
 def profile_of(model: Any) -> Profile | None:
-    """Return the profile of a model that has one; parts are numbered as `predict` numbers them, from 1."""
+    """Return the profile of a model that has one; parts are numbered as `predict` numbers them, from 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> profile = profile_of(dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(np.zeros((1000, 2))))
+    >>> profile.header, [name for name, _ in profile.rows]
+    (['x0', 'x1'], ['1', '2'])
+    """
     names = column_names(model)
     schema = getattr(model, "schema", None)
     units = [None] * len(names) if schema is None else [column.unit for column in schema.columns]
