@@ -23,7 +23,6 @@ class Dataset:
     radius: float = 1.0  # what rows were divided by, where that was their largest norm
 
 
-# name -> (file, columns, clusters, public bounds or None for the largest norm, stand-in shape)
 _DIABETES = {
     "time_in_hospital": (1, 14),
     "num_lab_procedures": (0, 150),
@@ -42,6 +41,7 @@ _ADULT = {
     "capital_loss": (0, 5_000),
     "hours_per_week": (0, 100),
 }
+# name -> (file, columns, clusters, public bounds or None for the largest norm, stand-in shape)
 CATALOGUE = {
     "gowalla_checkins": ("gowalla_checkins", ["lat", "lon"], 5, None, (777_734, 2)),
     "gowalla_locations": ("gowalla_locations", ["lat", "lon"], 5, None, (101_900, 2)),

@@ -11,7 +11,7 @@ of the budget; 3.5, 4, 5 (taken) and 7 over the root of the noise level for the 
 from step to step by 1, 1.1 and 1.25, or by 2 (taken) and 4 from the first to the last; counts of weight
 0.25, 0.35, 0.5 and 0.7 (few columns want more, ten want less: 0.6 over the fourth root of the columns, 0.35
 at least, is taken); clipping radii from half to twice the design's; averages that forget 0.6, 0.8 (taken)
-and 0.95; noise levels of 0.4 and 0.6 (taken) for the number of components. Beyond the start, the growth and
+and 0.95; noise levels of 0.4 (taken) and 0.6 for the number of components. Beyond the start, the growth and
 the weight of counts, differences are within the noise of the runs: choices rather than optima.
 
 With ``--wide`` the sets have 20 to 80 columns and the epsilons are smaller. On these, 3 seeds each:

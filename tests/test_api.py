@@ -71,7 +71,7 @@ def test_the_public_interface_is_the_one_on_file():
 
 
 def test_everything_public_is_explained():
-    """A docstring for every name and method; an example, which is run, for all that one would call or make."""
+    """A docstring for every name and method; an example, which is run, for all that one would call."""
     for module in MODULES:
         for name in module.__all__:
             entry = getattr(module, name)

@@ -11,6 +11,9 @@
     ├── DataError                            the rows could not be read to the end
     │   └── ChangedDataError                 they changed while they were read
     ├── EngineError                          a cluster or device could not go on
+    ├── ExactArithmeticError (ArithmeticError)  integers do not multiply exactly on this machine
+    ├── PlanViolationError                   a model asked for what its plan does not hold
+    ├── OtherReleaseError                    a replayed fit asked for another release
     ├── TranscriptError                      a resumable fit cannot go on from its file
     ├── AuditFailedError                     an audit found a broken promise
     ├── ModelFileError                       a file is no saved model, or is damaged
@@ -46,6 +49,7 @@ __all__ = [
     "DpemError",
     "DpemWarning",
     "EngineError",
+    "ExactArithmeticError",
     "FewerComponentsWarning",
     "InsecureNoiseWarning",
     "InsufficientBudgetError",
@@ -55,7 +59,9 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "ModelWarning",
+    "OtherReleaseError",
     "OutputError",
+    "PlanViolationError",
     "ResumedFitWarning",
     "TranscriptError",
     "UnreachableBudgetError",
@@ -117,6 +123,18 @@ class ChangedDataError(DataError):
 
 class EngineError(DpemError):
     """A cluster or a device could not go on. Nothing more was released."""
+
+
+class ExactArithmeticError(DpemError, ArithmeticError):
+    """The matrix product of this machine is not exact on integers: nothing may be released with it."""
+
+
+class PlanViolationError(DpemError):
+    """A model asked for a release that its plan does not hold. Nothing was released."""
+
+
+class OtherReleaseError(DpemError):
+    """A replayed fit asked for another release than the recorded one: its control flow depends on rows."""
 
 
 class TranscriptError(DpemError):

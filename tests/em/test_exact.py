@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dpem.em import exact
-from dpem.em.exact import ExactArithmeticError, exact_product
+from dpem.em.exact import exact_product
 from dpem.engines.totals import IntegerTotal
+from dpem.errors import ExactArithmeticError
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 2, 300), (40, 10, 1000), (3, 500, 64), (64, 4096, 3)])

@@ -17,11 +17,11 @@ from dpem.data import Domain, TableRows
 from dpem.em.plan import Plan, Stage
 from dpem.em.progress import listening
 from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
-from dpem.em.recording import OtherReleaseError, RecordedRelease
-from dpem.em.release import PlanViolationError, ReleaseGate
+from dpem.em.recording import RecordedRelease
+from dpem.em.release import ReleaseGate
 from dpem.em.statistics import RawStatistics, ReleasedStatistics
 from dpem.engines import LocalEngine
-from dpem.errors import InsufficientBudgetError, InvalidArgumentError
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError, OtherReleaseError, PlanViolationError
 from dpem.models.kmeans_fit import plan_kmeans
 from dpem.paper.cluster_sums import ClusterCounts
 from dpem.privacy import PrivacyUnit

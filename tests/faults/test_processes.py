@@ -12,9 +12,8 @@ import pytest
 
 import dpem
 from dpem import Ledger
-from dpem.em.release import PlanViolationError
 from dpem.engines import LocalEngine
-from dpem.errors import InsufficientBudgetError
+from dpem.errors import InsufficientBudgetError, PlanViolationError
 from dpem.privacy import GaussianEvent
 from dpem.privacy.noise import rounded_gaussian
 from dpem.testing import insecure_noise, record

@@ -7,10 +7,9 @@ import torch
 import dpem
 from dpem.data import Domain, TableRows
 from dpem.em import device_sums, queries
-from dpem.em.exact import ExactArithmeticError
 from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.engines import LocalEngine, engine_for, open_rows, torch_device
-from dpem.errors import EngineError, InvalidArgumentError
+from dpem.errors import EngineError, ExactArithmeticError, InvalidArgumentError
 from support.estimators import ESTIMATORS, same_bits, seeded
 from support.sources import NUMBERS, TABLE, made_table
 

@@ -27,7 +27,7 @@ __all__ = ["FileRows", "Files", "file_head"]
 
 @dataclass(frozen=True)
 class Files:
-    """Say which files hold a table, and how they are to be read. Plain paths do where defaults suffice.
+    r"""Say which files hold a table, and how they are to be read. Plain paths do where defaults suffice.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ class Files:
     >>> import pathlib, tempfile
     >>> import dpem
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
-    >>> _ = path.write_text("age;stay\\n" + "40;3\\n71;9\\n" * 500)
+    >>> _ = path.write_text("\n".join(["age;stay", *["40;3", "71;9"] * 500]))
     >>> visits = Files(path, columns=["age", "stay"], delimiter=";")
     >>> model = dpem.KMeans(2, epsilon=2.0, bounds=([0, 0], [120, 90])).fit(visits)
     >>> list(model.feature_names_in_)

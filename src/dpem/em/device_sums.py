@@ -17,9 +17,10 @@ import torch
 
 from dpem.data.device_grid import norm_squared, on_device, root
 from dpem.em import softmax as exponential
-from dpem.em.exact import EXACT, ExactArithmeticError
+from dpem.em.exact import EXACT
 from dpem.em.gaussian_moments import CHECKED_TOGETHER, EXACT_ROWS, PLACES_TOGETHER, RESPONSIBILITY_BITS
 from dpem.em.queries import CELL_BITS, LINEAR_BITS, SQUARED_BITS, unit_scale
+from dpem.errors import ExactArithmeticError
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -34,7 +35,7 @@ def exact_product(a: torch.Tensor, b: torch.Tensor, bound: float) -> torch.Tenso
     """Return ``a @ b`` for integer matrices, checked as in `dpem.em.exact`."""
     group = min(int(EXACT // (2 * bound)), len(a))
     if group < 1:
-        raise ExactArithmeticError("A product was asked for that float64 cannot hold exactly.")
+        raise ExactArithmeticError("Expected a product below 2^52, got one that float64 cannot hold exactly.")
     n = len(a)
     a = torch.nn.functional.pad(a, (0, 0, 0, -n % group))  # a small matrix; its product is a large one
     product = torch.cat([a, _sums_of_rows(a, group)]) @ b

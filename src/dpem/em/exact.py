@@ -12,16 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpem.errors import ExactArithmeticError
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ExactArithmeticError", "exact_product"]
+__all__ = ["exact_product"]
 
 EXACT = 2.0**53
-
-
-class ExactArithmeticError(ArithmeticError):
-    """The matrix product of this machine is not exact on integers: nothing may be released with it."""
 
 
 def exact_product(
@@ -43,7 +41,7 @@ def exact_product(
     # Kernels differ by shape, so each product carries its own check: sums of rows of `a` as further rows.
     group = group or int(EXACT // (2 * bound))
     if group < 1 or bound > EXACT / 2:
-        raise ExactArithmeticError("A product was asked for that float64 cannot hold exactly.")
+        raise ExactArithmeticError("Expected a product below 2^52, got one that float64 cannot hold exactly.")
     product = np.vstack([a, _sums_of_rows(a, group)]) @ b
     result, sums = product[: len(a)], product[len(a) :]
     if not np.array_equal(_sums_of_rows(result, group), sums):

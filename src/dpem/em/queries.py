@@ -287,7 +287,7 @@ class SquaredDistances:
 class ColumnSquares:
     """The squares of a row's columns about a centre, in units of public widths, clipped to a norm together.
 
-    Squares are not negative, so that two rows' vectors never point apart: Eq. (S-6) in a cone. Clipping the
+    Squares are not negative, so that two rows' vectors never point apart: Eq. (S-11). Clipping the
     vector of squares, not the row, keeps noise small where many columns share a row's length.
     """
 

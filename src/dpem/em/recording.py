@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.errors import DpemError
+from dpem.errors import OtherReleaseError
 from dpem.privacy.events import GaussianEvent, LaplaceEvent
 
 if TYPE_CHECKING:
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
     from dpem.data import RowGrid
     from dpem.em.statistics import RowStatistic
 
-__all__ = ["OtherReleaseError", "RecordedRelease", "Recording", "active_recording", "recording"]
-
-
-class OtherReleaseError(DpemError):
-    """A replayed fit asked for another release than the recorded one: its control flow depends on rows."""
+__all__ = ["RecordedRelease", "Recording", "active_recording", "recording"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +111,11 @@ class Recording:
                 or recorded.stage != release.stage
                 or recorded.noisy.shape != release.noisy.shape
             ):
-                raise OtherReleaseError(f"The replayed fit asked for another release, {release.stage!r}.")
+                planned = "no more" if recorded is None else repr(recorded.stage)
+                raise OtherReleaseError(
+                    f"Expected the releases of the recorded fit ({planned} here), got another release, "
+                    f"{release.stage!r}."
+                )
             release = replace(release, noisy=recorded.noisy)
         self.releases.append(release)
         return release.noisy.copy()

@@ -18,7 +18,7 @@ from dpem.em.progress import tell_listener
 from dpem.em.recording import RecordedRelease, active_recording
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.em.transcript import active_transcript, require_no_recording
-from dpem.errors import DpemError
+from dpem.errors import PlanViolationError
 from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["CHARGED", "Gate", "PlanViolationError", "ReleaseGate"]
+__all__ = ["CHARGED", "Gate", "ReleaseGate"]
 
 
 class Gate(Protocol):
@@ -51,10 +51,6 @@ class Gate(Protocol):
 
 
 CHARGED = "The ledger was charged before the data was read, and stays charged."
-
-
-class PlanViolationError(DpemError):
-    """A model asked for a release that its plan does not hold. Nothing was released."""
 
 
 class ReleaseGate:
@@ -123,7 +119,9 @@ class ReleaseGate:
     def refine(self, name: str, stages: Sequence[Stage]) -> None:
         """Replace an unused stage by others chosen from released values, within what it was charged."""
         if self._used[name]:
-            raise PlanViolationError(f"Stage {name!r} is used up: it cannot be refined.")
+            raise PlanViolationError(
+                f"Expected an unused stage to refine, got {name!r}, which is used up. Refine it before."
+            )
         self.plan = self.plan.refined(name, stages, by_release=True)
 
     def release(self, name: str, statistic: RowStatistic, rows: RowGrid | None = None) -> ReleasedStatistics:
@@ -138,11 +136,17 @@ class ReleaseGate:
                 f"would release the rest of the plan. Fit anew there."
             )
         if self._used[name] >= stage.repeats:
-            raise PlanViolationError(f"Stage {name!r} was planned {stage.repeats} times and is used up.")
+            raise PlanViolationError(
+                f"Expected at most {stage.repeats} releases of stage {name!r}, got one more: it is used up. "
+                f"Plan as many as the fit makes."
+            )
         norm: Norm = "l1" if isinstance(stage.mechanism, LaplaceMechanism) else "l2"
         one_row = statistic.sensitivity(self.plan.adjacency, norm)
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
-            raise PlanViolationError(f"Stage {name!r} was planned for a smaller sensitivity.")
+            raise PlanViolationError(
+                f"Expected a statistic that one unit moves by at most {stage.sensitivity:g}, got one in stage "
+                f"{name!r} that it moves further: it was planned for a smaller sensitivity."
+            )
         planned = sum(stage.repeats for stage in self.plan.stages)
         tell_listener(stage.name, self._used.total(), planned)
         self._used[name] += 1
@@ -172,7 +176,8 @@ class ReleaseGate:
         if isinstance(mechanism, LaplaceMechanism):
             if shape is not None:
                 raise PlanViolationError(
-                    "A statistic with a noise shape is released with Gaussian noise only."
+                    f"Expected a statistic without a noise shape for Laplace noise, got one in stage "
+                    f"{stage.name!r}: such a statistic is released with Gaussian noise only."
                 )
             noisy = mechanism.release(raw._values)
         else:

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["FactorAnalysis", "factors_allowed"]
 
 _PARTS = ("mean", "components", "noise_variance")
-# Draws for standard errors: as many as one or two times the work of the fit allows.
 _SMALLEST_PLAIN_NOISE = 1e-12  # as in scikit-learn
+# Draws for standard errors: as many as one or two times the work of the fit allows.
 _DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
 
 

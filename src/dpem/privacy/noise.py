@@ -5,8 +5,8 @@ released integer is post-processing of the continuous mechanism and its accounti
 Floating-point samplers do not have that property: the holes between floats reveal q
 (docs/known-vulnerabilities.md).
 
-How a draw is made (proof: docs/proofs/noise.md). Write ``|Y| = t (V + U)``, where t is a power of two
-near the scale, V a geometric integer with ``P(V >= v) = e^-v``, and U uniform on [0, 1). Accept with
+How a draw is made, Eq. (N-1) (proof: docs/proofs/noise.md). Write ``|Y| = t (V + U)``, where t is a power
+of two near the scale, V a geometric integer with ``P(V >= v) = e^-v``, and U uniform on [0, 1). Accept with
 probability ``e^-x``:
 
 =========  =====================================  ===============

@@ -214,7 +214,7 @@ def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> 
 
 
 def coarse(sensitivity: float, bits: int, noise_shape: ArrayLike) -> float:
-    """Sensitivity of integer sums that are released without their lowest `bits`, rounded down.
+    """Sensitivity of integer sums that are released without their lowest `bits`, rounded down. Eq. (S-10).
 
     An entry that moves by x moves by less than x / 2^bits + 1 then, so that the norm grows by at most that of
     ones, each divided by its relative noise.
@@ -256,6 +256,8 @@ def lloyd_l1(dimension: int, adjacency: str, domain: Literal["box", "ball"] = "b
 
 def for_person(sensitivity: float, rows_per_person: int) -> float:
     """Sensitivity when one person owns up to `rows_per_person` rows: that many times as large.
+
+    Eq. (S-7).
 
     Examples
     --------

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class GdpAccountant(Accountant):
-    """Composes mu^2 and reads epsilon off the exact curve.
+    """Composes mu^2, Eq. (GDP-4), and reads epsilon off the exact curve.
 
     A Gaussian mechanism has mu = 1 / noise multiplier; an epsilon-DP one is treated as Gaussian DP of
     parameter 2 Phi^-1(e^epsilon / (1 + e^epsilon)). Sums of mu^2 are valid under fully adaptive

@@ -39,7 +39,7 @@ class ZcdpAccountant(Accountant):
         return total * ROUND_UP
 
     def epsilon(self, event: Event, delta: float) -> float:
-        """Return rho + 2 sqrt(rho ln(1/delta))."""
+        """Return Eq. (Z-1): rho + 2 sqrt(rho ln(1/delta))."""
         rho = self.rho(event)
         log_inverse_delta = -math.log(_validate.delta(delta))
         return (rho + 2 * math.sqrt(rho * log_inverse_delta)) * ROUND_UP
