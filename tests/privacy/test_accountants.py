@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from types import SimpleNamespace
 
 import mpmath
 import numpy as np
@@ -308,6 +309,29 @@ def test_pld_refuses_losses_that_would_take_gigabytes():
     table = compare(GaussianEvent(1e-3), 1e-5)
     assert "moderate privacy loss" in table.missing["pld"]
     assert table.epsilons["gdp"] > 1e5
+
+
+@pytest.mark.parametrize(
+    ("event", "is_taken"),
+    [
+        (GaussianEvent(1 / 12.3), True),  # 12.3^2 / 2 + 123 = 198.6
+        (GaussianEvent(1 / 12.5), False),  # 203.1
+        (ComposedEvent(((GaussianEvent(2 / 12.5), 4),)), False),
+        (ComposedEvent(((GaussianEvent(0.5), 1), (LaplaceEvent(177.5), 1))), True),  # 2 + 20 + 177.5
+        (ComposedEvent(((GaussianEvent(0.5), 1), (LaplaceEvent(178.5), 1))), False),
+    ],
+)
+def test_pld_takes_losses_up_to_two_hundred(event, is_taken):
+    """Most of a loss is below mu^2 / 2 + 10 mu and pure epsilons."""
+    accountant = accountant_named("pld")
+    made = []
+    accountant._make = lambda: SimpleNamespace(compose=lambda *composed: made.append(composed))
+    if is_taken:
+        accountant._composed(event)
+        assert made
+    else:
+        with pytest.raises(UnsupportedEventError, match="moderate privacy loss"):
+            accountant._composed(event)
 
 
 def test_pld_calibrates_to_its_own_precision_or_refuses():

@@ -240,6 +240,7 @@ def test_what_is_left_is_never_stated_larger():
     for units in np.random.default_rng(0).integers(1, 2**62, 200).tolist():
         mu = ledger_module._mu_down(units << 40)
         assert Fraction(mu) ** 2 * 2**100 <= units << 40 < Fraction(math.nextafter(mu, 9)) ** 2 * 2**100
+        assert ledger_module._units_down(mu) <= Fraction(mu) ** 2 * 2**100 < ledger_module._units_down(mu) + 1
 
 
 def test_terms_of_a_person_level_ledger(tmp_path):
@@ -442,6 +443,37 @@ def test_a_forged_record_with_a_fitting_hash_is_found(ledger, changes, message):
     forge(ledger, **changes)
     with pytest.raises(LedgerTamperedError, match=message):
         ledger.verify()
+
+
+def test_a_forged_total_takes_no_charge_and_a_forged_event_has_no_history(ledger):
+    for _ in range(2):
+        ledger.spend(GaussianEvent(100.0), purpose="p", analyst="a")
+    forge(ledger, total_units="x")
+    with pytest.raises(LedgerTamperedError, match="record 2 cannot be read"):
+        ledger.spend(GaussianEvent(100.0), purpose="p", analyst="a")
+    forge(ledger, event="{")
+    with pytest.raises(LedgerTamperedError, match="record 2 cannot be read"):
+        ledger.history()
+
+
+def test_forged_terms_with_a_fitting_hash_are_refused(ledger):
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        names = [name for name in _ledger_file.TERMS if name != "hash"]
+        found = connection.execute(f"SELECT {', '.join(names)} FROM terms").fetchone()
+    terms = dict(zip(names, found, strict=True)) | {"unit": "{"}
+    digest = _ledger_file.chained_hash("", terms)
+    tamper(ledger, f"UPDATE terms SET unit = '{{', hash = '{digest}'")
+    with pytest.raises(LedgerTamperedError, match="its terms cannot be read"):
+        Ledger(ledger.path)
+
+
+def test_charges_are_on_the_disk_before_they_count(ledger):
+    """Whatever mode somebody left the file in: one file, and a sync that survives a loss of power."""
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
+        assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+    with _ledger_file.connection_to(ledger.path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
 
 
 def test_amounts_are_exact_and_the_cap_is_met_to_the_last_unit(ledger):

@@ -1,7 +1,9 @@
 """The statement: what it says is what its events cost, in words that can be quoted."""
 
 import json
+import math
 
+import numpy as np
 import pytest
 
 from dpem.errors import InvalidArgumentError
@@ -13,6 +15,7 @@ from dpem.privacy import (
     PrivacyUnit,
     calibrate,
 )
+from dpem.privacy.accountants import GdpAccountant, accountant_named
 
 PLAN = calibrate(ComposedEvent(((GaussianEvent(1.0), 4), (LaplaceEvent(0.1), 1))), 0.5, 1e-6)
 BOUNDS = {"age": "0 to 120", "visits": "0 to 20"}
@@ -58,6 +61,12 @@ def test_paragraph_names_everything():
         ({"bounds": {}}, "No bounds on rows are stated"),
         ({"bounds_source": "estimated"}, "estimated from the data by a release whose budget comes on top"),
         ({"accountant": "linear", "epsilon": 9.0}, "accountant 'linear'"),
+        ({"event": GaussianEvent(20.0)}, "touched by 1 Gaussian mechanism and by nothing else"),
+        ({"bounds_source": "estimated"}, "mechanisms, by the release of its bounds and by nothing else"),
+        ({"bounds_source": "schema"}, "4 Gaussian and 1 Laplace mechanisms and by nothing else"),
+        ({"releases": 3}, "3 Gaussian mechanisms, charged beforehand as 4 Gaussian and 1 Laplace,"),
+        ({"epsilon": 699.5}, "e^epsilon = 6.152e+303 "),
+        ({"epsilon": 720.0}, "e^epsilon = inf "),
     ],
 )
 def test_paragraph_follows_the_facts(changes, words):
@@ -69,6 +78,13 @@ def test_insecure_noise_is_the_first_thing_said():
     text = str(statement(insecure_noise=True))
     assert text.startswith("THIS RELEASE IS NOT PRIVATE")
     assert "This release is (" not in text
+    assert text.endswith("Use it for tests and experiments only.")
+
+
+def test_only_secure_noise_is_private():
+    assert statement().is_private is True
+    assert statement(insecure_noise=True).is_private is False
+    assert PrivacyStatement.not_private().is_private is False
 
 
 def test_a_claim_below_the_cost_cannot_be_made():
@@ -127,6 +143,7 @@ def test_damaged_json_is_refused(text):
         ({"event": None}, "events for a finite epsilon"),
         ({"unit": None}, "PrivacyUnit"),
         ({"insecure_noise": None}, "insecure_noise"),
+        ({"releases": 0}, "releases"),
         ({"accountant": "pld", "epsilon": 9.0}, "proof for Laplace noise on vectors"),
     ],
 )
@@ -141,6 +158,45 @@ def test_numbers_are_never_rounded_in_anyones_favour():
     assert "epsilon = 1.2345649, delta = 1.23456789e-06" in text
     assert "e^epsilon = 3.437 " in text  # e^1.2345649 = 3.43688...
     assert "e^epsilon = 2.719 " in str(statement(epsilon=1.0))
+    assert "e^epsilon = 2.001 " in str(statement(epsilon=math.log(2)))  # the logarithm may be above itself
+
+
+def test_what_is_stated_stays_as_it_was():
+    """Plain numbers, and words that nobody can change afterwards."""
+    words = dict(BOUNDS)
+    made = statement(bounds=words, delta=np.float64(1e-6), epsilon=np.float32(0.5))
+    words["age"] = "0 to 20"
+    assert made.bounds == BOUNDS
+    assert type(made.delta) is float
+    assert type(made.epsilon) is float
+
+
+def test_a_claim_may_be_exactly_what_was_spent():
+    spent = GdpAccountant().epsilon(PLAN, 1e-6)
+    assert statement(epsilon=spent).epsilon == spent
+    only_gaussian = GaussianEvent(4.0)
+    spent = accountant_named("pld").epsilon(only_gaussian, 1e-6)
+    assert statement(accountant="pld", event=only_gaussian, epsilon=spent).accountant == "pld"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"format": 2}, "statement format 1"),
+        ({"spam": 1}, "fields of a privacy statement"),
+        ({"event": "x"}, "Event|event"),
+        ({"event": None}, "event"),
+        ({"unit": None}, "fields of a privacy statement"),
+        ({"unit": {}}, "fields of a privacy statement"),
+    ],
+)
+def test_damaged_descriptions_say_so(changes, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        PrivacyStatement.from_dict(statement().to_dict() | changes)
+    with pytest.raises(InvalidArgumentError, match="fields of a privacy statement"):
+        PrivacyStatement.from_dict([changes])
+    with pytest.raises(InvalidArgumentError, match="JSON object"):
+        PrivacyStatement.from_json(json.dumps([changes]))
 
 
 def test_the_mark_is_not_lost_in_files():
@@ -157,6 +213,7 @@ def test_not_private():
     """Epsilon = inf has a statement too, which says that there is none."""
     plain = PrivacyStatement.not_private()
     assert str(plain).startswith("NOT PRIVATE")
+    assert (plain.epsilon, plain.delta, plain.insecure_noise) == (math.inf, 0.0, False)
     assert PrivacyStatement.from_json(plain.to_json()) == plain
     with pytest.raises(InvalidArgumentError, match="nothing to compare"):
         plain.compare()

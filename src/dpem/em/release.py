@@ -144,8 +144,8 @@ class ReleaseGate:
         one_row = statistic.sensitivity(self.plan.adjacency, norm)
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(
-                f"Expected a statistic that one unit moves by at most {stage.sensitivity:g}, got one in stage "
-                f"{name!r} that it moves further: it was planned for a smaller sensitivity."
+                f"Expected a statistic that one unit moves by at most {stage.sensitivity:g}, got one in "
+                f"stage {name!r} that it moves further: it was planned for a smaller sensitivity."
             )
         planned = sum(stage.repeats for stage in self.plan.stages)
         tell_listener(stage.name, self._used.total(), planned)
