@@ -208,9 +208,10 @@ def test_mixed_categories_with_holes(tmp_path):
     which = model.predict(table)
     assert max((which == sick).mean(), (which != sick).mean()) > 0.95
     drawn, labels = model.sample(500)
-    assert set(drawn[:, 1]) <= {"I", "II", "III"}
-    assert set(drawn[:, 2]) <= {True, False}
-    assert set(drawn[:, 3]) <= {1, 2, 3, 4, 5}
+    assert list(drawn.columns) == list(SURVEY.names)
+    assert set(drawn.iloc[:, 1]) <= {"I", "II", "III"}
+    assert set(drawn.iloc[:, 2]) <= {True, False}
+    assert set(drawn.iloc[:, 3]) <= {1, 2, 3, 4, 5}
     assert (np.diff(labels) >= 0).all()
     model.save(tmp_path / "m.dpem")
     again = dpem.load(tmp_path / "m.dpem")

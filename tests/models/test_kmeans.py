@@ -63,8 +63,8 @@ def test_separated_clusters_are_found(d, adjacency):
     plain = PlainKMeans(3, n_init=5, random_state=0).fit(X)
     assert -model.score(X) < 1.1 * plain.inertia_
     assert model.cluster_centers_.shape == (3, d)
-    assert (model.standard_errors_ > 0).all()
-    assert (model.standard_errors_ < 0.1).all()
+    assert (model.standard_errors_["cluster_centers"] > 0).all()
+    assert (model.standard_errors_["cluster_centers"] < 0.1).all()
 
 
 @pytest.mark.all_draws
@@ -74,7 +74,8 @@ def test_units_are_the_users():
     base = seeded_fit(X, data_norm=None, bounds=(-2, 2))
     moved = seeded_fit(X * 64 + 1024, data_norm=None, bounds=(-128 + 1024, 128 + 1024))
     np.testing.assert_allclose(moved.cluster_centers_, base.cluster_centers_ * 64 + 1024, rtol=1e-5)
-    np.testing.assert_allclose(moved.standard_errors_, base.standard_errors_ * 64, rtol=1e-2)
+    moved_errors, errors = (m.standard_errors_["cluster_centers"] for m in (moved, base))
+    np.testing.assert_allclose(moved_errors, errors * 64, rtol=1e-2)
 
 
 @pytest.mark.all_draws
@@ -92,7 +93,7 @@ def test_standard_errors_are_those_of_the_last_step():
         redrawn = [*transcript.releases[:-1], dataclasses.replace(last, noisy=noisy)]
         with replay(Recording(redrawn)):
             centres.append(KMeans(3, epsilon=0.5, data_norm=1.0, random_state=0).fit(X).cluster_centers_)
-    ratio = np.std(centres, axis=0).mean() / model.standard_errors_.mean()
+    ratio = np.std(centres, axis=0).mean() / model.standard_errors_["cluster_centers"].mean()
     assert 0.7 < ratio < 1.4
 
 
@@ -135,7 +136,8 @@ def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency):
             blocked = seeded_fit(X[: 400 if block_rows == 1 else None], adjacency=adjacency)
         expected = seeded_fit(X[:400], adjacency=adjacency) if block_rows == 1 else base
         np.testing.assert_array_equal(blocked.cluster_centers_, expected.cluster_centers_)
-        np.testing.assert_array_equal(blocked.standard_errors_, expected.standard_errors_)
+        for name, value in blocked.standard_errors_.items():
+            np.testing.assert_array_equal(value, expected.standard_errors_[name])
 
 
 def test_every_frame_gives_the_same_model():

@@ -22,7 +22,7 @@ from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.release import CHARGED, ReleaseGate
-from dpem.em.saved_arrays import require
+from dpem.em.saved_arrays import require, require_positive
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError
@@ -321,7 +321,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return what is saved of a fit: released arrays by name."""
-        return {name: getattr(self, name) for name in self._fitted_arrays}
+        errors = getattr(self, "standard_errors_", {})
+        arrays = {name: getattr(self, name) for name in self._fitted_arrays}
+        return arrays | {f"standard_error_{name}": value for name, value in errors.items()}
+
+    def _restore_standard_errors(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Take back standard errors, whose names and shapes are checked."""
+        of = "standard_error_"
+        self.standard_errors_ = {k.removeprefix(of): v for k, v in arrays.items() if k.startswith(of)}
+        for name, value in self.standard_errors_.items():
+            require_positive(name, value, or_zero=True)
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         """Take back what `_arrays` gave, checked: a file may come from anyone (`dpem.em.saved_arrays`)."""

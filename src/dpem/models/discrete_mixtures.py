@@ -90,13 +90,13 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         """Return the mean log-probability of the rows. As sensitive as X."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.intp]]:
         """Draw rows from the model: free, since its parameters are released.
 
         Returns
         -------
-        X : ndarray of shape (n_samples, n_features)
-            Rows: numbers, or categories as declared.
+        X : ndarray of shape (n_samples, n_features), or DataFrame
+            Rows; a DataFrame with the names and types of the schema, where there is one.
         y : ndarray of shape (n_samples,)
             Their components, in rising order.
         """
@@ -104,10 +104,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         n = _validate.integer(n_samples, "n_samples")
         random_state, locked = self._random(), read_only(self.parameters_)
         labels = self._model.labels(n, locked, random_state)
-        return self._in_words(self._model.sample_labelled(labels, locked, random_state)), labels
-
-    def _in_words(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        return rows
+        return self._as_declared(self._model.sample_labelled(labels, locked, random_state)), labels
 
     def _keep(self, schema: Schema, parameters: Parameters) -> None:
         super()._keep(schema, parameters)
@@ -202,14 +199,6 @@ class CategoricalMixture(_DiscreteMixture):
     def _columns(self, X: Any) -> Schema:
         schema = super()._columns(X)
         return _of_whole_numbers(schema) if self.schema is None else schema
-
-    def _in_words(self, rows: NDArray[np.float64]) -> NDArray[Any]:
-        if self.schema is None:
-            return rows
-        words = np.empty(rows.shape, dtype=object)
-        for j, (categories, first) in enumerate(zip(self.categories_, self._model.first, strict=True)):
-            words[:, j] = [categories[int(code - first)] for code in rows[:, j]]
-        return words
 
 
 class BernoulliMixture(_DiscreteMixture):

@@ -15,7 +15,6 @@ from dpem.em.loop import spread_of_draws
 from dpem.em.plan import Plan, PrivacyUnit
 from dpem.em.progress import Progress
 from dpem.em.projection import ProjectedDomain, orthonormal_basis
-from dpem.em.saved_arrays import require_positive
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
@@ -307,16 +306,14 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         arrays = super()._arrays()
         if self.basis is not None:
             arrays["basis"] = np.array(self.basis, dtype=np.float64)
-        return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
+        return arrays
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         basis = arrays.pop("basis", None)
         if basis is not None:
             self.basis = orthonormal_basis(basis, self.n_features_in_)
         super()._restore_arrays(arrays)
-        self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in _PARTS}
-        for name, value in self.standard_errors_.items():
-            require_positive(name, value, or_zero=True)
+        self._restore_standard_errors(arrays)
 
     def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = super()._saved_shapes()

@@ -18,7 +18,6 @@ from dpem.em.saved_arrays import (
     require_covariances,
     require_laws,
     require_numbers,
-    require_positive,
 )
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
 from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
@@ -340,7 +339,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.n_components_ = len(weights)
         self.background_ = background or BackgroundComponents.none(means.shape[1])
 
-    def impute(self, X: Any) -> NDArray[np.float64]:
+    def impute(self, X: Any) -> Any:
         """Return the rows with each missing cell at its expectation given the row's other cells.
 
         As sensitive as X: keep it with the data. Needs ``missing="em"``.
@@ -349,6 +348,11 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         ----------
         X : array-like or DataFrame of shape (n, d)
             Rows with missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n, d), or DataFrame
+            A DataFrame with the names and types of the schema, where there is one.
 
         Examples
         --------
@@ -373,14 +377,12 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             expected = rows.copy()
             inside = np.clip(rows[incomplete], low, high)  # as the fit saw known cells
             expected[incomplete] = expected_rows(inside, *self._all_components())
-        return np.where(missing, np.clip(expected, low, high), rows)
+        return self._as_declared(np.where(missing, np.clip(expected, low, high), rows))
 
     # -- files -------------------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        arrays = {name: getattr(self, name) for name in self._fitted_arrays}
-        arrays |= {f"background_{name}": value for name, value in vars(self.background_).items()}
-        return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
+        return super()._arrays() | {f"background_{k}": v for k, v in vars(self.background_).items()}
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         k, d, b = len(arrays["weights_"]), self.n_features_in_, len(arrays["background_weights"])
@@ -403,12 +405,10 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.background_ = BackgroundComponents(
             *(arrays[f"background_{name}"] for name in ("weights", "means", "covariances"))
         )
-        self.standard_errors_ = {name: arrays[f"standard_error_{name}"] for name in shapes}
+        self._restore_standard_errors(arrays)
         weights, _, covariances = self._all_components()
         require_laws("background_weights", weights)
         require_covariances("covariances_", covariances)
-        for name, value in self.standard_errors_.items():
-            require_positive(name, value, or_zero=True)
 
 
 def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, stacklevel: int = 3) -> None:

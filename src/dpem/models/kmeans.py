@@ -20,6 +20,8 @@ from dpem.models.nearest_centre import NearestCentreMixin
 if TYPE_CHECKING:
     import os
 
+    from numpy.typing import NDArray
+
     from dpem.data import Schema
     from dpem.em.estimator import Ledger
     from dpem.em.plan import Plan
@@ -73,8 +75,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
         The released centres, in the columns' units.
-    standard_errors_ : ndarray of shape (n_clusters, n_features)
-        What the noise of the last step alone does to each coordinate.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last step alone does to each coordinate of "cluster_centers".
     privacy_ : PrivacyStatement
         The guarantee.
     plan_ : Plan
@@ -102,7 +104,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     """
 
     _public_name: ClassVar[str] = "dpem.KMeans"
-    _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_", "standard_errors_")
+    _saved_names: ClassVar[tuple[str, ...]] = ("cluster_centers_", "standard_error_cluster_centers")
 
     def __init__(
         self,
@@ -168,7 +170,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         if self._plain:
             plain = PlainKMeans(k, n_init=10, random_state=random_state).fit(source.in_memory().block().T)
             self.cluster_centers_ = plain.cluster_centers_
-            self.standard_errors_ = np.zeros_like(self.cluster_centers_)
+            self.standard_errors_ = {"cluster_centers": np.zeros_like(self.cluster_centers_)}
             self.n_iter_ = int(plain.n_iter_)
             self._state_not_private(source)
             return self
@@ -183,10 +185,14 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             spread = standard_errors(model, before, released, random_state)
         # All at once, so that no interrupt leaves parameters beside another fit's statement.
         self.cluster_centers_ = domain.from_grid(centres)
-        self.standard_errors_ = spread * (domain.radius / GRID)
+        self.standard_errors_ = {"cluster_centers": spread * (domain.radius / GRID)}
         self.n_iter_ = plan.stage("lloyd").repeats
         self._state(gate, source, domain)
         return self
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        super()._restore_arrays(arrays)
+        self._restore_standard_errors(arrays)
 
     def _check_arguments(self) -> None:
         _validate.integer(self.n_clusters, "n_clusters")

@@ -23,7 +23,8 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
     cluster_centers_: NDArray[np.float64]
     n_clusters: int
     n_features_in_: int
-    _fitted_arrays: ClassVar[tuple[str, ...]]
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
+    _saved_names: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
 
     if TYPE_CHECKING:
 
@@ -50,10 +51,8 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         return -squared_distance_to_nearest(self._rows(X), self.cluster_centers_)
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        shape = self.n_clusters, self.n_features_in_
-        require_numbers(arrays, dict.fromkeys(self._fitted_arrays, shape))
-        for name, array in arrays.items():
-            setattr(self, name, array)
+        require_numbers(arrays, dict.fromkeys(self._saved_names, (self.n_clusters, self.n_features_in_)))
+        self.cluster_centers_ = arrays["cluster_centers_"]
 
 
 def squared_distance_to_nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> float:

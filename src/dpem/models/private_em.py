@@ -18,7 +18,7 @@ from dpem.em.exponential_family import ExponentialFamily
 from dpem.em.loop import spread_of_draws
 from dpem.em.model_check import check_model
 from dpem.em.progress import Progress
-from dpem.em.saved_arrays import require, require_numbers, require_positive
+from dpem.em.saved_arrays import require, require_numbers
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.private_em_fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
@@ -158,8 +158,7 @@ class ModelEstimator(PrivateEstimator):
     # -- files -------------------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        arrays = {f"parameter_{name}": value for name, value in self.parameters_.items()}
-        return arrays | {f"standard_error_{name}": value for name, value in self.standard_errors_.items()}
+        return super()._arrays() | {f"parameter_{k}": v for k, v in self.parameters_.items()}
 
     def _saved_parameters(self) -> dict[str, Any]:
         return super()._saved_parameters() | {"fitted_schema": self.schema_.to_dict()}
@@ -179,20 +178,13 @@ class ModelEstimator(PrivateEstimator):
             for name, value in arrays.items()
             if name.startswith("parameter_")
         }
-        errors = {
-            name.removeprefix("standard_error_"): value
-            for name, value in arrays.items()
-            if name.startswith("standard_error_")
-        }
         require(released and len(schema.columns) == model.n_features_in_, "parameters, and columns of rows")
         expected = {f"parameter_{name}": value.shape for name, value in released.items()}
         expected |= {f"standard_error_{name}": value.shape for name, value in released.items()}
         require_numbers(arrays, expected)
-        for name, value in errors.items():
-            require_positive(name, value, or_zero=True)
         model._keep(schema, released)
         model._check_parameters()
-        model.standard_errors_ = errors
+        model._restore_standard_errors(arrays)
         return model
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
@@ -327,13 +319,21 @@ class PrivateEM(ModelEstimator):
             raise _validate.fail("a dpem.ExponentialFamily", "model", type(self.model).__name__)
         return self.model
 
-    def sample(self, n_samples: int = 1) -> NDArray[np.float64]:
-        """Draw rows from the model: free, since its parameters are released."""
+    def sample(self, n_samples: int = 1) -> Any:
+        """Draw rows from the model: free, since its parameters are released.
+
+        With a schema they are a DataFrame of its names and types, without one an array.
+        """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
-        return np.asarray(
-            self._model.sample(n, read_only(self.parameters_), self._random()), dtype=np.float64
-        )
+        drawn = self._model.sample(n, read_only(self.parameters_), self._random())
+        rows = np.asarray(drawn, dtype=np.float64)
+        if rows.shape != (n, self.n_features_in_):
+            raise InvalidArgumentError(
+                f"Expected a sample method that returns rows of shape {(n, self.n_features_in_)}, got "
+                f"{rows.shape}. Mend {type(self._model).__name__}.sample."
+            )
+        return self._as_declared(rows)
 
     def _saved_parameters(self) -> dict[str, Any]:
         saved = super()._saved_parameters()

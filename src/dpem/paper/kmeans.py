@@ -30,7 +30,6 @@ _COMPOSITIONS = ("linear", "zcdp")
 class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
     """What the two share: J steps from a public start, replace-one, one epsilon_i for every mechanism."""
 
-    _fitted_arrays: ClassVar[tuple[str, ...]] = ("cluster_centers_",)
     adjacency = "replace_one"
     rows_per_person = 1
     person = None

@@ -255,18 +255,15 @@ def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Compa
     errors = getattr(model, "standard_errors_", None)
     if errors is None:
         return [Comparison(f"noise: {e.parameter}", f"{e.size:.2%}", "as planned") for e in outlook.noise]
-    found: dict[str, Any] = {"centre": errors} if not isinstance(errors, dict) else {}
-    if isinstance(errors, dict):
-        found["mean"] = np.atleast_2d(errors["means"] if "means" in errors else errors["mean"])
-        if "weights" in errors:
-            found["share of rows"] = errors["weights"]
+    names = {"cluster_centers": "centre", "means": "mean", "mean": "mean", "weights": "share of rows"}
+    found = {names[name]: value for name, value in errors.items() if name in names}
     lines = []
     for entry in outlook.noise:
         if entry.parameter not in found:
             continue
         values = found[entry.parameter]
         if entry.column is not None:
-            values = values[:, columns.index(entry.column)]
+            values = np.atleast_2d(values)[:, columns.index(entry.column)]
         name = entry.parameter if entry.column is None else f"{entry.parameter} of {entry.column}"
         unit = f" {entry.unit}" if entry.unit else ""
         mean = float(np.sqrt(np.mean(np.square(values))))

@@ -85,9 +85,8 @@ def profile_of(model: Any) -> Profile | None:
             rows.append((str(k + 1), [share, *cells]))
         return Profile("component", ["share", *names], [None, *units], rows, has_shares=True)
     if isinstance(model, KMeans):
-        return Profile(
-            "cluster", names, units, _rows(model.cluster_centers_, model.standard_errors_), has_shares=False
-        )
+        rows = _rows(model.cluster_centers_, model.standard_errors_["cluster_centers"])
+        return Profile("cluster", names, units, rows, has_shares=False)
     if isinstance(model, FactorAnalysis):
         rows = [("mean", _cells(model.mean_, model.standard_errors_["mean"]))]
         rows += _rows(model.components_, model.standard_errors_["components"])

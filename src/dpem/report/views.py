@@ -47,7 +47,7 @@ def figures_of(model: Any) -> dict[str, Any]:
             "kind": "centres",
             "columns": columns,
             "centres": _short(model.cluster_centers_[:, :d]),
-            "errors": _short(model.standard_errors_[:, :d]),
+            "errors": _short(model.standard_errors_["cluster_centers"][:, :d]),
         }
     if isinstance(model, MixedMixture):
         return _tables(model)
