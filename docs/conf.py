@@ -10,7 +10,7 @@ release = dpem.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_enable_extensions = ["tasklist", "dollarmath", "amsmath", "deflist"]
 myst_heading_anchors = 3
 
 html_theme = "furo"

@@ -92,8 +92,8 @@ def test_words_for_the_statement():
     [
         ({}, "exactly one of bounds, data_norm and schema, got none.*age, dose"),
         ({"bounds": (0, 1), "data_norm": 1.0}, "got bounds and data_norm"),
-        ({"bounds": (1, 0)}, "low < high, got 1 and 0 for column 0"),
-        ({"bounds": ([0, 0], [1, 0])}, "for column 1"),
+        ({"bounds": (1, 0)}, "low < high, got 1 and 0 for column x0"),
+        ({"bounds": ([0, 0], [1, 0])}, "for column x1"),
         ({"bounds": (0, np.inf)}, "finite bounds"),
         ({"bounds": (0, np.nan)}, "finite bounds"),
         ({"bounds": ([0, 0, 0], 1)}, "bounds for 2 columns"),

@@ -75,7 +75,7 @@ def test_declared_bounds_are_kept_and_cost_nothing():
 def test_other_tables():
     rows = table()[["age", "balance"]]
     assert private_bounds(pl.from_pandas(rows), epsilon=1.0).schema.names == ("age", "balance")
-    assert private_bounds(rows.to_numpy(), epsilon=1.0).schema.names == ("column 0", "column 1")
+    assert private_bounds(rows.to_numpy(), epsilon=1.0).schema.names == ("x0", "x1")
     text = rows.astype(str)
     draft = Schema({"balance": {"kind": "continuous"}, "name": {"kind": "categorical"}})
     found = private_bounds(text, draft, epsilon=1.0).schema

@@ -75,7 +75,7 @@ def test_a_plug_in_model_is_fitted(adjacency):
     np.testing.assert_allclose(model.parameters_["means"], [0.2, 3.0], atol=0.4)
     assert model.privacy_.is_private
     assert model.privacy_.adjacency == adjacency
-    assert model.privacy_.bounds == {"column 0": "0 to 20"}
+    assert model.privacy_.bounds == {"x0": "0 to 20"}
     assert {name for name, *_ in model.privacy_.compare()} >= {"gdp", "zcdp"}
     assert not plain.privacy_.is_private
     assert model.n_iter_ == 15

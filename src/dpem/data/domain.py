@@ -207,7 +207,7 @@ class Domain:
             return self.schema.describe()
         if self.low is None or self.high is None:
             return {"every row": f"Euclidean norm at most {self.radius:g}"}
-        names = names if names is not None else [f"column {j}" for j in range(self.n_columns)]
+        names = names if names is not None else [f"x{j}" for j in range(self.n_columns)]
         return {
             str(name): f"{low:.10g} to {high:.10g}"
             for name, low, high in zip(names, self.low, self.high, strict=True)
@@ -258,6 +258,6 @@ def _column_bounds(bounds: Any, n_columns: int) -> tuple[NDArray[np.float64], ND
     if wrong.size:
         j = int(wrong[0])
         raise InvalidArgumentError(
-            f"Expected finite bounds low < high, got {low[j]:g} and {high[j]:g} for column {j}. {remedy}"
+            f"Expected finite bounds low < high, got {low[j]:g} and {high[j]:g} for column x{j}. {remedy}"
         )
     return low.copy(), high.copy()

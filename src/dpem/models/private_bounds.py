@@ -180,7 +180,7 @@ def _draft(X: Any, schema: Schema | None) -> Schema:
         return schema
     shape = getattr(X, "shape", None)
     if isinstance(X, np.ndarray) and len(shape or ()) == 2:
-        return Schema({f"column {j}": {"kind": "continuous"} for j in range(X.shape[1])})
+        return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})
     return Schema.from_types(X)
 
 

@@ -123,7 +123,7 @@ class ModelEstimator(PrivateEstimator):
         return Schema(
             {
                 name: {"kind": "continuous", "bounds": [float(low[j]), float(high[j])]}
-                for j, name in enumerate(names or [f"column {j}" for j in range(source.n_columns)])
+                for j, name in enumerate(names or [f"x{j}" for j in range(source.n_columns)])
             }
         )
 
