@@ -8,14 +8,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpem import _validate
 from dpem.data.domain import Domain
-from dpem.data.schema import Schema
+from dpem.data.fitted_columns import check_columns, keep_columns
+from dpem.data.schema import require_schema
 from dpem.data.table_rows import TableRows
-from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from dpem.data.schema import Schema
 
 __all__ = ["BoundsScaler"]
 
@@ -64,37 +65,21 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Note columns and bounds; no value is read."""
         if self.schema is not None:
-            if not isinstance(self.schema, Schema):
-                raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
-            self.schema.require_numbers(missing=True)
+            require_schema(self.schema).require_numbers(missing=True)
         source = TableRows(X, self.schema)
         domain = Domain.from_arguments(
             source.n_columns, bounds=self.bounds, schema=self.schema, names=source.names
         )
         if domain.low is not None and domain.high is not None:
             self.data_min_, self.data_max_ = domain.low, domain.high
-        self.n_features_in_ = source.n_columns
-        if source.names is not None:
-            self.feature_names_in_ = np.array(source.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        keep_columns(self, source)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the rows in units of their bounds, clipped; as sensitive as the rows are."""
         check_is_fitted(self)
         source = TableRows(X, self.schema)
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and source.names is not None and list(names) != list(source.names):
-            raise InvalidArgumentError(
-                "The feature names should match those that were passed during fit: "
-                f"{', '.join(map(str, names))}, in this order."
-            )
-        if source.n_columns != self.n_features_in_:
-            raise InvalidArgumentError(
-                f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+        check_columns(self, source)
         scaled = np.empty((source.n_rows, source.n_columns))
         with np.errstate(all="ignore"):  # a warning would tell of a row
             start = 0

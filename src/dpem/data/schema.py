@@ -21,7 +21,7 @@ from dpem.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Column", "Schema"]
+__all__ = ["Column", "Schema", "require_schema"]
 
 
 _DATASET = "dataset"
@@ -251,3 +251,10 @@ def _file_kind(path: Path) -> str:
     if kind not in {"toml", "json"}:
         raise _validate.fail("a file that ends in .toml or .json", "path", str(path))
     return kind
+
+
+def require_schema(schema: Any) -> Schema:
+    """Return a schema as it is, and raise for anything else."""
+    if not isinstance(schema, Schema):
+        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
+    return schema

@@ -20,6 +20,7 @@ from dpem.data.domain import GRID, norm_squared
 from dpem.em.exponential_family import BlockFamily
 from dpem.em.queries import LINEAR_BITS, unit_scale
 from dpem.em.quiet import quiet
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
@@ -120,8 +121,7 @@ class ClippedStatistic:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of vectors of norm C, in a cone where no entry is negative."""
-        if norm != "l2":
-            raise TypeError("This statistic is released with Gaussian noise only.")
+        require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=self.nonnegative)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:

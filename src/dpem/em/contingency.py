@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
@@ -174,8 +175,7 @@ class PairTables:
 
 
 def _in_tables(n_tables: int, adjacency: str, norm: Norm) -> float:
-    if norm != "l2":
-        raise TypeError("This statistic is released with Gaussian noise only.")
+    require_gaussian(norm)
     return sensitivity.histograms(n_tables, adjacency)
 
 

@@ -17,7 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
+from dpem.data.fitted_columns import check_columns, keep_columns
 from dpem.data.frames import frame_of
+from dpem.data.schema import require_schema
 from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import read_model, write_model
 from dpem.em.plan import Plan
@@ -109,10 +111,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _source(self, X: Any, *, keep_distances: bool = True) -> tuple[RowSource, Domain]:
         """Check what is public of the data, and fix the domain."""
-        if self.schema is not None and not isinstance(self.schema, Schema):
-            raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
         if self.schema is not None:
-            self._check_schema(self.schema)
+            self._check_schema(require_schema(self.schema))
         source = self._rows_to_fit(X, self.schema)
         return source, self._domain(source.n_columns, source.names, keep_distances=keep_distances)
 
@@ -139,14 +139,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             names=names,
             keep_distances=keep_distances,
         )
-
-    def _keep_columns(self, source: RowSource) -> None:
-        """Note the columns of a finished fit, as scikit-learn does."""
-        self.n_features_in_ = source.n_columns
-        if source.names is not None:
-            self.feature_names_in_ = np.array(source.names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     @property
     def _unit(self) -> PrivacyUnit:
@@ -203,22 +195,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid | LevelGrid) -> None:
         """Write columns, plan and privacy statement of a finished fit."""
         gate.close()
-        self._keep_columns(source)
+        keep_columns(self, source)
         plan = gate.plan
         self.plan_, self.charge_ = plan, gate.charge
         self.n_rows_ = source.n_rows if plan.adjacency == "replace_one" else None
-        self.privacy_ = PrivacyStatement(
-            plan.epsilon,
-            plan.delta,
-            plan.event,
-            adjacency=plan.adjacency,
-            unit=plan.unit,
-            accountant=plan.accountant,
-            bounds=domain.describe(self._column_names()),
-            bounds_source=domain.source,
-            insecure_noise=gate.insecure_noise,
-            releases=plan.releases,
-        )
+        self.privacy_ = gate.statement(domain.describe(self._column_names()), domain.source)
 
     def _column_names(self) -> Sequence[str] | None:
         if self.schema is not None:
@@ -226,7 +207,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return getattr(self, "feature_names_in_", None)
 
     def _state_not_private(self, source: RowSource) -> None:
-        self._keep_columns(source)
+        keep_columns(self, source)
         self.plan_, self.charge_, self.n_rows_ = None, None, None
         self.privacy_ = PrivacyStatement.not_private()
 
@@ -259,28 +240,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _fitted_source(self, X: Any) -> TableRows:
         """Return rows whose columns are those of the fit; only what is public of them is checked."""
         source = open_rows(X, self.schema, person=self._person_in(X)).in_memory()
-        self._check_columns(source)
+        check_columns(self, source)
         return source
 
     def _person_in(self, X: Any) -> str | None:
         """Return the column of persons where rows still have it: none to compute with."""
         columns = getattr(X, "columns", None)
         return self.person if columns is not None and self.person in columns else None
-
-    def _check_columns(self, source: RowSource) -> None:
-        """Raise unless the columns are those of the fit."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None and source.names is not None and list(names) != list(source.names):
-            raise InvalidArgumentError(
-                "The feature names should match those that were passed during fit: "
-                f"{', '.join(map(str, names))}, in this order."
-            )
-        if source.n_columns != self.n_features_in_:
-            raise InvalidArgumentError(
-                f"X has {source.n_columns} features, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
 
     def verify_charge(self, ledger: Ledger | str | os.PathLike[str]) -> None:
         """Raise unless this ledger holds, and has the record that paid for this model.

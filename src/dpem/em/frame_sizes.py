@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.em.queries import LINEAR_BITS, interval_sensitivity
+from dpem.em.statistics import require_gaussian
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +36,7 @@ class FrameSizes:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
-        if norm != "l2":
-            raise TypeError("This statistic is released with Gaussian noise only.")
+        require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:

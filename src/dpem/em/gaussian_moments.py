@@ -26,6 +26,7 @@ from dpem.em.exact import exact_product
 from dpem.em.fast import compiled_kernels
 from dpem.em.queries import SQUARED_BITS, unit_scale
 from dpem.em.softmax import softmax
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
@@ -233,8 +234,7 @@ class FrameMoments:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return Eq. (S-9) in released units, with the rounding down of every entry."""
-        if norm != "l2":
-            raise TypeError("This statistic is released with Gaussian noise only.")
+        require_gaussian(norm)
         return sensitivity.coarse(
             sensitivity.clipped_vector(2.0**ROW_BITS, adjacency, cone=True),
             self.coarse_bits,

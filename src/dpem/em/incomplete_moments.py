@@ -28,6 +28,7 @@ from dpem.data.domain import GRID, norm_squared
 from dpem.em.gaussian_moments import EXACT_ROWS, ROW_BITS, FrameMoments, kept_variance
 from dpem.em.missing_cells import PatternFrames
 from dpem.em.queries import SQUARED_BITS
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import root_up
 
@@ -191,8 +192,7 @@ class CentredMoments:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of moments and counts together, in released units."""
-        if norm != "l2":
-            raise TypeError("This statistic is released with Gaussian noise only.")
+        require_gaussian(norm)
         row = root_up(Fraction(4**ROW_BITS + self.moments.n_columns * self.one_cell**2))
         one = sensitivity.clipped_vector(row, adjacency, cone=True)
         return sensitivity.coarse(one, self.coarse_bits, self.noise_shape)

@@ -12,6 +12,7 @@ import numpy as np
 from dpem.em.contingency import cells_of_levels
 from dpem.em.exact import exact_product
 from dpem.em.softmax import softmax
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
@@ -67,8 +68,7 @@ class MixtureTables:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of vectors of bounded norm in a cone."""
-        if norm != "l2":
-            raise TypeError("This statistic is released with Gaussian noise only.")
+        require_gaussian(norm)
         bound = math.sqrt(1 + len(self.tables) + self._n_missing) * _UNIT
         return sensitivity.clipped_vector(math.nextafter(bound, math.inf), adjacency, cone=True)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpem import _validate
 from dpem.data import Domain, Schema
 from dpem.data.domain import GRID
+from dpem.data.schema import require_schema
 from dpem.em.opened_ledger import opened_ledger
 from dpem.em.plan import Plan, PrivacyUnit, Stage
 from dpem.em.release import ReleaseGate
 from dpem.em.transcript import described
 from dpem.engines import engine_for, rows_to_release
 from dpem.privacy.neighbours import Adjacency
-from dpem.privacy.statement import PrivacyStatement
 
 if TYPE_CHECKING:
     import os
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
     from dpem.privacy.ledger import Ledger
+    from dpem.privacy.statement import PrivacyStatement
 
 __all__ = ["PrivateValue", "release_one"]
 
@@ -78,10 +78,10 @@ def release_one(
     released is whether the schema changed a row; `missing`: the statistic has a use for missing cells.
     """
     private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
-    if schema is not None and not isinstance(schema, Schema):
-        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
-    if schema is not None and not of_changes:
-        schema.require_numbers(missing=missing)
+    if schema is not None:
+        require_schema(schema)
+        if not of_changes:
+            schema.require_numbers(missing=missing)
     unit = PrivacyUnit(rows_per_person, person)
     source = rows_to_release(X, schema, adjacency, unit.rows_per_person, unit.person)
     if of_changes:
@@ -110,16 +110,7 @@ def release_one(
     released = gate.release(purpose, query)
     gate.close()
     number, error = value(domain, released, None if private_n else source.n_rows)
-    statement = PrivacyStatement(
-        plan.epsilon,
-        plan.delta,
-        plan.event,
-        adjacency=plan.adjacency,
-        unit=plan.unit,
-        bounds=domain.describe(source.names),
-        bounds_source=domain.source,
-        insecure_noise=gate.insecure_noise,
-    )
+    statement = gate.statement(domain.describe(source.names), domain.source)
     return PrivateValue(float(number), float(error), statement)
 
 

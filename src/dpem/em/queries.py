@@ -15,6 +15,7 @@ import numpy as np
 
 from dpem.data.domain import GRID, norm_squared
 from dpem.em.exact import exact_product
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 from dpem.privacy.sensitivity import interval as interval_sensitivity
 
@@ -65,7 +66,7 @@ class Sums:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Joint count and sum, or the sum alone."""
-        _gaussian_only(norm)
+        require_gaussian(norm)
         return sensitivity.joint(GRID if self.counted else 0.0, GRID, 0.0, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -161,7 +162,7 @@ class SecondMoments:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of second moments in the ball of 13-bit rows."""
-        _gaussian_only(norm)
+        require_gaussian(norm)
         return sensitivity.second_moments(2.0**SQUARED_BITS, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -243,7 +244,7 @@ class IntervalSum:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
-        _gaussian_only(norm)
+        require_gaussian(norm)
         return interval_sensitivity(GRID, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -273,7 +274,7 @@ class SquaredDistances:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
-        _gaussian_only(norm)
+        require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -309,7 +310,7 @@ class ColumnSquares:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of clipped vectors in a cone."""
-        _gaussian_only(norm)
+        require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=True)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -353,7 +354,7 @@ class RelativeSums:
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return the joint sensitivity."""
-        _gaussian_only(norm)
+        require_gaussian(norm)
         return sensitivity.joint(float(self.count_units), 2.0**LINEAR_BITS, 0.0, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -371,11 +372,6 @@ class RelativeSums:
         from dpem.em import device_sums  # noqa: PLC0415  (needs the extra `gpu`)
 
         return device_sums.relative_sums(self, rows)
-
-
-def _gaussian_only(norm: Norm) -> None:
-    if norm != "l2":
-        raise TypeError("This statistic is released with Gaussian noise only.")
 
 
 def nearest(

@@ -22,9 +22,10 @@ from dpem.errors import PlanViolationError
 from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.sensitivity import for_person
+from dpem.privacy.statement import PrivacyStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -115,6 +116,24 @@ class ReleaseGate:
         """Release no more, and let the engine go of rows that it keeps."""
         self._used.update({stage.name: stage.repeats for stage in self.plan.stages})
         self._engine.close()
+
+    def statement(
+        self, bounds: Mapping[str, str] | None = None, source: str = "declared"
+    ) -> PrivacyStatement:
+        """Return the guarantee of what was released, with the bounds that rows were held to."""
+        plan = self.plan
+        return PrivacyStatement(
+            plan.epsilon,
+            plan.delta,
+            plan.event,
+            adjacency=plan.adjacency,
+            unit=plan.unit,
+            accountant=plan.accountant,
+            bounds=dict(bounds or {}),
+            bounds_source=source,
+            insecure_noise=self.insecure_noise,
+            releases=plan.releases,
+        )
 
     def refine(self, name: str, stages: Sequence[Stage]) -> None:
         """Replace an unused stage by others chosen from released values, within what it was charged."""

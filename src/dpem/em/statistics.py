@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["RawStatistics", "ReleasedStatistics", "RowStatistic"]
+__all__ = ["RawStatistics", "ReleasedStatistics", "RowStatistic", "require_gaussian"]
 
 
 class RowStatistic(Protocol):
@@ -48,6 +48,12 @@ class RowStatistic(Protocol):
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum over a block of grid rows of shape (columns, rows)."""
         ...
+
+
+def require_gaussian(norm: Norm) -> None:
+    """Raise for the norm of Laplace noise: most statistics have a proof for Gaussian noise alone."""
+    if norm != "l2":
+        raise TypeError("Expected norm='l2': this statistic is released with Gaussian noise only.")
 
 
 class RawStatistics:

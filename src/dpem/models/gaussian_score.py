@@ -11,11 +11,13 @@ import numpy as np
 
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
+from dpem.data.fitted_columns import check_columns
 from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.missing_cells import PatternFrames
 from dpem.em.one_release import PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, interval_sensitivity
 from dpem.em.softmax import softmax
+from dpem.em.statistics import require_gaussian
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.gaussian_density import cholesky
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowSource, Schema
+    from dpem.data import Domain, Schema
     from dpem.em.estimator import Ledger
     from dpem.em.statistics import ReleasedStatistics
     from dpem.models.gaussian_density import BackgroundComponents
+    from dpem.privacy.sensitivity import Norm
 
 __all__ = ["KnownLogDensities", "LogDensities", "PrivateScoreMixin"]
 
@@ -67,10 +70,9 @@ class LogDensities:
         """One, and one for the count."""
         return 1 + self.counted
 
-    def sensitivity(self, adjacency: str, norm: str = "l2") -> float:
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
-        if norm != "l2":
-            raise TypeError("This statistic is released with Gaussian noise only.")
+        require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -158,7 +160,6 @@ class PrivateScoreMixin:
 
         @property
         def _allows_missing(self) -> bool: ...
-        def _check_columns(self, source: RowSource) -> None: ...
         def _all_components(
             self,
         ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]: ...
@@ -190,7 +191,7 @@ class PrivateScoreMixin:
         PrivateValue
             With `value`, `standard_error` and `privacy`.
         """
-        self._check_columns(open_rows(X, self.schema, person=self.person))
+        check_columns(self, open_rows(X, self.schema, person=self.person))
         if not len(self.background_.weights):
             raise InvalidArgumentError(
                 "Expected a fitted private model with a background: without one a single row could move the "

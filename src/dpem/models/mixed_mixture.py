@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem._threads import thread_count
-from dpem.data import Schema
 from dpem.data.files import Files
 from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
+from dpem.data.schema import require_schema
 from dpem.data.table_types import listed
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from dpem.data import Column
+    from dpem.data import Column, Schema
     from dpem.em.estimator import Ledger
     from dpem.em.plan import Plan
 
@@ -218,9 +218,7 @@ class MixedMixture(DensityMixin, PrivateEstimator):  # type: ignore[misc]  # sci
                 self.epsilon,
                 "For a table without privacy take a large one, such as 100.",
             )
-        if not isinstance(self.schema, Schema):
-            raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
-        self.schema.require_complete()
+        require_schema(self.schema).require_complete()
         _validate.one_of(self.method, "method", _METHODS)
         if not (isinstance(self.n_components, str) and self.n_components == "auto"):
             _validate.integer(self.n_components, "n_components", remedy='Or "auto".')

@@ -12,6 +12,7 @@ import numpy as np
 from dpem import _validate
 from dpem.data import Schema
 from dpem.data.column import LARGEST
+from dpem.data.schema import require_schema
 from dpem.em.contingency import Histograms
 from dpem.em.estimator import Adjacency, PrivacyStatement
 from dpem.em.opened_ledger import opened_ledger
@@ -162,22 +163,12 @@ def private_bounds(
             WeakSignalWarning,
             stacklevel=2,
         )
-    statement = PrivacyStatement(
-        plan.epsilon,
-        plan.delta,
-        plan.event,
-        adjacency=plan.adjacency,
-        unit=plan.unit,
-        insecure_noise=gate.insecure_noise,
-    )
-    return PrivateBounds(schema.declare(declared), statement)
+    return PrivateBounds(schema.declare(declared), gate.statement())
 
 
 def _draft(X: Any, schema: Schema | None) -> Schema:
-    if schema is not None and not isinstance(schema, Schema):
-        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
     if schema is not None:
-        return schema
+        return require_schema(schema)
     shape = getattr(X, "shape", None)
     if isinstance(X, np.ndarray) and len(shape or ()) == 2:
         return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})

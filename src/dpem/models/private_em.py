@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.data import Schema, TableGrid
+from dpem.data.schema import require_schema
 from dpem.data.table_types import is_name
 from dpem.em.clipped_statistic import read_only, treats_blocks
 from dpem.em.estimator import PrivateEstimator
@@ -112,9 +113,7 @@ class ModelEstimator(PrivateEstimator):
                 "bounds=(low, high) with numbers or one per column. They are never read from the data."
             )
         if self.schema is not None:
-            if not isinstance(self.schema, Schema):
-                raise _validate.fail("a dpem.Schema", "schema", type(self.schema).__name__)
-            self.schema.require_complete()
+            require_schema(self.schema).require_complete()
             return self.schema
         source = open_rows(X, person=self.person)
         domain = self._domain(source.n_columns, source.names)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem.data import Schema
+from dpem.data.schema import require_schema
 from dpem.em.estimator import public_random
 from dpem.engines import open_rows
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     import pandas as pd
     from numpy.typing import NDArray
+
+    from dpem.data import Schema
 
 __all__ = ["TableComparison", "compare_tables", "comparison_cells"]
 
@@ -114,8 +116,7 @@ def compare_tables(
     """
     import pandas as pd  # noqa: PLC0415  (slow to import, and not needed to fit)
 
-    if not isinstance(schema, Schema):
-        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
+    require_schema(schema)
     if target is not None and target not in schema.names:
         raise _validate.fail("a column of the schema", "target", target)
     first, sizes = comparison_cells(real, schema)

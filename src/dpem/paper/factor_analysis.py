@@ -17,6 +17,8 @@ from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, fit_factors
 
 if TYPE_CHECKING:
+    import os
+
     from dpem.data import Domain, Schema
     from dpem.em.estimator import Ledger
     from dpem.privacy.sensitivity import Norm
@@ -89,7 +91,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         data_norm: float | None = None,
         schema: Schema | None = None,
         max_iter: int = 1000,
-        ledger: Ledger | str | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

@@ -26,6 +26,8 @@ from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.per_mechanism import COMPOSITIONS
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import NDArray
 
     from dpem.data import Schema
@@ -138,7 +140,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         nu0: float | None = None,
         scale0: float = 0.1,
         means_init: Any = None,
-        ledger: Ledger | str | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

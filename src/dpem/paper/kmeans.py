@@ -16,6 +16,8 @@ from dpem.models.nearest_centre import NearestCentreMixin
 from dpem.paper.cluster_sums import ClusterCounts, ClusterSums, CountsAndSums
 
 if TYPE_CHECKING:
+    import os
+
     from numpy.typing import NDArray
 
     from dpem.data import Schema
@@ -117,7 +119,7 @@ class KMeans(_PaperKMeans):
         noise: str = "laplace",
         composition: str = "zcdp",
         max_iter: int = 10,
-        ledger: Ledger | str | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -202,7 +204,7 @@ class DPLloyd(_PaperKMeans):
         schema: Schema | None = None,
         composition: str = "linear",
         max_iter: int = 10,
-        ledger: Ledger | str | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,

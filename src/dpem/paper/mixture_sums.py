@@ -19,6 +19,7 @@ from dpem.em.gaussian_moments import (
 )
 from dpem.em.queries import LINEAR_BITS, SQUARED_BITS, onto_unit_grid, unit_scale
 from dpem.em.softmax import softmax
+from dpem.em.statistics import require_gaussian
 from dpem.privacy import sensitivity
 
 if TYPE_CHECKING:
@@ -127,8 +128,7 @@ class Moments(_Weighted):
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return 2, as in the paper (sqrt 2 would do), for one component's matrix."""
-        if norm != "l2":
-            raise TypeError("Covariances are released with Gaussian noise only.")
+        require_gaussian(norm)
         whole = max(2.0, sensitivity.second_moments(1.0, adjacency)) * 2.0**ROW_BITS
         return sensitivity.coarse(whole, self.coarse_bits, np.ones(self.size // self.shape[0]))
 
