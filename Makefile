@@ -174,7 +174,7 @@ audit: $(READY)  ## attacks on every model, seeded bugs and games, into benchmar
 picture: $(READY)  ## the picture of the README
 	$(BIN)/python benchmarks/picture.py
 
-fuzz: $(READY)   ## a million made-up inputs against all that is read (half an hour; ARGS="--part 0.02": a trial)
+fuzz: $(READY)   ## a million made-up inputs against all that is read (an hour; ARGS="--part 0.02": a trial)
 	$(BIN)/python -m fuzz.run $(ARGS)
 
 ends: $(READY)   ## the tests at both ends of the supported versions
