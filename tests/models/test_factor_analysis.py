@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import dpem
 from dpem import FactorAnalysis, Ledger, Schema, cosine_basis, factors_allowed
-from dpem.em.loop import few_draws
+from dpem.em.standard_errors import few_draws
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, ModelFileError, WeakSignalWarning
 from dpem.models import factor_em, factor_fit, factor_round
 from dpem.testing import Recording, insecure_noise, record, replay

@@ -16,7 +16,7 @@ from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 import dpem
 from dpem import GaussianMixture, Ledger, Schema
 from dpem.em import fast
-from dpem.em.loop import few_draws
+from dpem.em.standard_errors import few_draws
 from dpem.errors import FewerComponentsWarning, InsufficientBudgetError, InvalidArgumentError, ModelFileError
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.em.loop import few_draws
 from dpem.em.progress import listening
 from dpem.em.recording import RecordedRelease, Recording, recording
+from dpem.em.standard_errors import few_draws
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

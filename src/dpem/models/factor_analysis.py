@@ -11,10 +11,10 @@ from dpem import _validate
 from dpem._threads import one_thread
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
-from dpem.em.loop import spread_of_draws
 from dpem.em.plan import Plan, PrivacyUnit
 from dpem.em.progress import Progress
 from dpem.em.projection import ProjectedDomain, orthonormal_basis
+from dpem.em.standard_errors import spread_of_draws
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors

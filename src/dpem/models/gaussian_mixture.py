@@ -11,7 +11,6 @@ from dpem import _validate
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
-from dpem.em.loop import spread_of_draws
 from dpem.em.progress import Progress
 from dpem.em.saved_arrays import (
     require,
@@ -19,6 +18,7 @@ from dpem.em.saved_arrays import (
     require_laws,
     require_numbers,
 )
+from dpem.em.standard_errors import spread_of_draws
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
 from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_incomplete import expected_rows

@@ -11,8 +11,8 @@ from sklearn.cluster import KMeans as PlainKMeans
 from dpem import _validate
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
-from dpem.em.loop import standard_errors
 from dpem.em.progress import Progress
+from dpem.em.standard_errors import standard_errors
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.models.kmeans_fit import DEFAULT_ITERATIONS, fit_centres, plan_kmeans
 from dpem.models.nearest_centre import NearestCentreMixin

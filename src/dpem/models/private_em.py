@@ -16,10 +16,10 @@ from dpem.data.table_types import is_name
 from dpem.em.clipped_statistic import read_only, treats_blocks
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.exponential_family import ExponentialFamily
-from dpem.em.loop import spread_of_draws
 from dpem.em.model_check import check_model
 from dpem.em.progress import Progress
 from dpem.em.saved_arrays import require, require_numbers
+from dpem.em.standard_errors import spread_of_draws
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.private_em_fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
