@@ -10,7 +10,7 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q tests
 endef
-END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis 'numba>=0.60' mpmath mypy opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
+END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath mypy nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
 .PHONY: demo test lint check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz picture ends lock clean help
@@ -178,7 +178,7 @@ fuzz: $(READY)   ## a million made-up inputs against all that is read (an hour; 
 	$(BIN)/python -m fuzz.run $(ARGS)
 
 ends: $(READY)   ## the tests at both ends of the supported versions
-	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'narwhals==2.0.*' 'typer==0.15.*' 'rich==13.7.*' 'jinja2==3.1.*')
+	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'lazy-loader==0.4' 'narwhals==2.0.*' 'typer==0.15.*' 'rich==13.7.*' 'jinja2==3.1.*')
 	$(call test_end,3.12,numpy scipy scikit-learn)
 	$(call test_end,3.13,numpy scipy scikit-learn)
 

@@ -111,7 +111,7 @@ def test_bounds_can_be_bought_and_say_so(ward, tmp_path, capsys):
     arguments = ["schema", ward / "patients.csv", "-o", tmp_path / "s.toml", "--integer", "age=0:110"]
     for name in ("patient", "sex", "ward", "smoker", "readmitted", "stay"):
         arguments += ["--drop", name]
-    found = called(capsys, *arguments, "--estimate-bounds", 0.9, "--ledger", ledger)
+    found = called(capsys, *arguments, "--bounds-epsilon", 0.9, "--ledger", ledger)
     assert found.code == 0
     schema = dpem.Schema.read(tmp_path / "s.toml")
     assert schema.columns[0].bounds_cost is None
@@ -434,7 +434,7 @@ def test_persons_from_the_ledger_to_the_statement(tmp_path, capsys):
     persons = ["--person", "patient", "--rows-per-person", 2]
     ledger, schema, model = (tmp_path / name for name in ("visits.ledger", "visits.toml", "model.dpem"))
     assert called(capsys, "budget", "init", ledger, "--name", "visits", "-e", 4, *persons).code == 0
-    estimate = ["--estimate-bounds", 1, "--ledger", ledger, "--purpose", "bounds of ages"]
+    estimate = ["--bounds-epsilon", 1, "--ledger", ledger, "--purpose", "bounds of ages"]
     draft = called(capsys, "schema", tmp_path / "visits.csv", "-o", schema, *estimate, *persons, "--no-ask")
     assert draft.code == 0
     assert dpem.Schema.read(schema).names == ("age",)

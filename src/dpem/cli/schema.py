@@ -55,10 +55,10 @@ def schema(
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
     overwrite: options.OverwriteOption = False,
-    estimate_bounds: Annotated[
+    bounds_epsilon: Annotated[
         float | None,
         typer.Option(
-            "--estimate-bounds",
+            "--bounds-epsilon",
             help="Buy bounds that are not given, for this epsilon. Reads rows, with noise.",
         ),
     ] = None,
@@ -105,19 +105,19 @@ def schema(
             "Expected no column called 'dataset' beside --dataset. Rename or --drop it."
         )
     if ask and sys.stdin.isatty() and not console.as_json:
-        drafted = _asked(console, drafted, given, typed=typed, priced=estimate_bounds is not None)
+        drafted = _asked(console, drafted, given, typed=typed, priced=bounds_epsilon is not None)
     if not drafted:
         raise InvalidArgumentError("Expected a column that is kept, got none.")
     draft = dpem.Schema(({} if dataset is None else {"dataset": dataset}) | drafted)
     partial = output.with_name(output.name + ".partial")
-    if estimate_bounds is not None:
+    if bounds_epsilon is not None:
         hidden = PrivacyUnit(rows_per_person, person)
         account = options.checked_ledger(ledger, draft, adjacency, hidden, purpose=purpose, analyst=analyst)
         with dpem.resumable(partial), console.releases("Estimating bounds"):
             found = dpem.private_bounds(
                 files,
                 draft,
-                epsilon=estimate_bounds,
+                epsilon=bounds_epsilon,
                 delta=delta,
                 adjacency=adjacency.value,
                 rows_per_person=rows_per_person,
