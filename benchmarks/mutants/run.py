@@ -75,7 +75,7 @@ TESTS = {
     "privacy/sensitivity.py": ["tests/property/test_sensitivity.py", "tests/em/test_gate.py"],
     "privacy/_rounding.py": ["tests/privacy/test_mechanisms.py", "tests/property/test_sensitivity.py"],
     "privacy/randomness.py": ["tests/privacy/test_noise.py", "tests/privacy/test_mechanisms.py"],
-    "em/release.py": _GATE,
+    "em/release.py": [*_GATE, "tests/faults/test_processes.py"],
     "em/plan.py": [
         "tests/em/test_gate.py",
         "tests/privacy/test_per_mechanism.py",

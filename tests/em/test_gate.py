@@ -192,6 +192,35 @@ def test_a_stage_is_used_as_often_as_planned_and_no_more():
         gate.release("sum", SUMS)
 
 
+def made_plan():
+    stages = [Stage("first", 0.5, 1.0, 4), Stage("rest", 0.5, 1.0)]
+    return Plan.build(stages, epsilon=1.0, delta=1e-6, adjacency="replace_one", unit=PrivacyUnit())
+
+
+@pytest.mark.parametrize(
+    "changes", [{"name": ""}, {"share": -0.1}, {"share": np.nan}, {"repeats": 0}, {"mechanisms": 0}]
+)
+def test_a_stage_that_is_none_cannot_be_planned(changes):
+    stage = plan_kmeans(
+        2, epsilon=1.0, delta=1e-6, adjacency="replace_one", unit=PrivacyUnit(), iterations=3
+    ).stages[0]
+    with pytest.raises(InvalidArgumentError, match=r"stage|share|repeats|mechanisms"):
+        dataclasses.replace(stage, **changes)
+
+
+def test_how_many_releases_are_said_where_a_release_chose_them():
+    """A plan as it was charged says nothing more than its events do."""
+    plan = made_plan()
+    assert plan.releases is None
+    halves = [Stage(f"part {i}", 0.5, 1.0) for i in range(2)]
+    assert plan.refined("rest", halves, by_release=True).releases == 4 + 2
+
+
+def test_statistics_for_gaussian_noise_have_no_other_sensitivity():
+    with pytest.raises(TypeError, match="Gaussian noise only"):
+        SecondMoments(np.zeros(2), 2.0**24).sensitivity("replace_one", "l1")
+
+
 def test_a_closed_gate_releases_nothing(monkeypatch):
     """Neither it nor the engine, which lets go of the rows that it keeps."""
     closed = []

@@ -429,3 +429,20 @@ def test_compare_lists_all_accountants():
     assert min(table.epsilons.values()) == table.epsilons["gdp"]
     assert "gdp" in str(table)
     assert dict(table) == table.epsilons
+
+
+def test_deltas_are_never_below_the_exact_ones():
+    """ZCDP's and the moments' formulas in fifty digits, where exponents are large enough to show a margin."""
+    for multiplier, epsilon in itertools.product((0.7, 3.0, 11.3), (12.0, 40.0, 90.0)):
+        with mpmath.workdps(50):
+            z = mpmath.mpf(multiplier)
+            rho = 1 / (2 * z * z)
+            zcdp = mpmath.exp(-((epsilon - rho) ** 2) / (4 * rho))
+            best = max(1, int(z * z * epsilon - 0.5) - 1)
+            moments = min(
+                mpmath.exp((order * order + order) / (2 * z * z) - order * epsilon)
+                for order in range(best, best + 4)
+            )
+            event = GaussianEvent(multiplier)
+            assert mpmath.mpf(ZcdpAccountant().delta(event, epsilon)) >= zcdp
+            assert mpmath.mpf(MomentsAccountant().delta(event, epsilon)) >= moments

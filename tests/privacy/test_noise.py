@@ -136,6 +136,37 @@ def test_more_bits_extend_the_known_ones():
             assert uniform.high - uniform.low == Fraction(1, 2 ** (3 + 64 * step))
 
 
+@pytest.mark.parametrize("bits", [8, 32, 63, 96, 200])
+def test_bounds_of_powers_of_e_hold_and_are_narrow(bits):
+    """On both sides of e^-x, and closer to it than the bits that are to be told apart."""
+    rng = np.random.default_rng(bits)
+    for _ in range(200):
+        x = Fraction(int(rng.integers(1, 2**40)), int(rng.integers(2**35, 2**41)))
+        lower, upper = noise._exp_bounds(x, x, bits)
+        with mpmath.workdps(400):
+            truth = mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator)
+            assert mpmath.mpf(lower.numerator) / lower.denominator < truth
+            assert truth < mpmath.mpf(upper.numerator) / upper.denominator
+        assert upper - lower < Fraction(1, 2**bits)
+        wide = noise._exp_bounds(x, 2 * x, bits)
+        assert wide[0] < noise._exp_bounds(2 * x, 2 * x, bits)[1] <= lower < wide[1]
+
+
+def test_what_bits_do_not_tell_is_not_told():
+    """A uniform number that may lie on either side of e^-x has no answer yet, whichever part it lies on."""
+    x, doubled = Fraction(1, 2), Fraction(1)
+    for bits in (3, 10, 40):
+        edge = int(2**bits * np.exp(-0.5))
+        assert noise._below_exp(noise._LazyUniform(edge, bits), x, x) is None
+        assert noise._below_exp(noise._LazyUniform(edge - 1, bits), x, x) is True
+        assert noise._below_exp(noise._LazyUniform(edge + 1, bits), x, x) is False
+    # Between e^-1 and e^-1/2, x itself decides.
+    for numerator in range(5, 10):
+        assert noise._below_exp(noise._LazyUniform(numerator, 4), x, doubled) is None
+    assert noise._below_exp(noise._LazyUniform(4, 4), x, doubled) is True
+    assert noise._below_exp(noise._LazyUniform(10, 4), x, doubled) is False
+
+
 class Constant:
     """The same byte, always."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -63,7 +64,8 @@ class MomentsAccountant(Accountant):
             return 0.0
         order = self._best_order(lambda order: _log_moment(mechanisms, order) - order * epsilon)
         moment = _log_moment(mechanisms, order) * ROUND_UP
-        return math.exp(min(0.0, moment - order * epsilon * (2 - ROUND_UP)))
+        least = sys.float_info.min  # no delta is nothing
+        return max(least, math.exp(min(0.0, moment - order * epsilon * (2 - ROUND_UP))))
 
     def _best_order(self, objective: Callable[[float], float]) -> float:
         """Minimise over the orders; both objectives fall, then rise (docs/proofs/accountants.md)."""

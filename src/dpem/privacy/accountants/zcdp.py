@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, ClassVar
 
 from dpem import _validate
@@ -52,4 +53,4 @@ class ZcdpAccountant(Accountant):
             return 1.0
         # The exponent's own rounding error grows with its size.
         exponent = (epsilon - rho) ** 2 / (4 * rho)
-        return min(1.0, math.exp(-exponent * (2 - ROUND_UP)))
+        return max(sys.float_info.min, math.exp(-exponent * (2 - ROUND_UP)))  # no delta is nothing
