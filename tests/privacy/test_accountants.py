@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from types import SimpleNamespace
 
 import mpmath
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dpem.errors import InvalidArgumentError, UnreachableBudgetError, UnsupportedEventError
+from dpem.errors import InvalidArgumentError, MissingExtraError, UnreachableBudgetError, UnsupportedEventError
 from dpem.privacy import (
     ComposedEvent,
     Event,
@@ -446,3 +447,15 @@ def test_deltas_are_never_below_the_exact_ones():
             event = GaussianEvent(multiplier)
             assert mpmath.mpf(ZcdpAccountant().delta(event, epsilon)) >= zcdp
             assert mpmath.mpf(MomentsAccountant().delta(event, epsilon)) >= moments
+
+
+def test_one_hopeless_mechanism_among_good_ones_is_hopeless():
+    """e^600 leaves the floats: the answer is a number that no budget covers, not an error."""
+    hopeless = ComposedEvent(((LaplaceEvent(1000.0), 1), (LaplaceEvent(0.1), 1)))
+    assert accountant_named("advanced").epsilon(hopeless, 1e-6) >= 1e290
+
+
+def test_pld_without_its_library_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    with pytest.raises(MissingExtraError, match=r"dpem\[pld\]"):
+        accountant_named("pld")
