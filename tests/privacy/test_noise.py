@@ -179,6 +179,41 @@ class Constant:
         return bytes([self._byte]) * n_bytes
 
 
+class Scripted:
+    """Prepared bytes, one piece for each call."""
+
+    is_secure = False
+
+    def __init__(self, *pieces):
+        self._pieces = list(pieces)
+
+    def draw(self, n_bytes):
+        piece = self._pieces.pop(0)
+        assert len(piece) == n_bytes
+        return piece
+
+
+def test_a_coin_between_the_ends_of_what_is_known_waits_for_more_of_the_fraction():
+    """With x = U in [1/2, 1/2 + 2^-63), bits of U that follow decide on a coin between e^-x at both ends."""
+    law = LAWS["laplace"](1.0)
+    with mpmath.workdps(80):
+        middle = (mpmath.exp(-mpmath.mpf(1) / 2) + mpmath.exp(-mpmath.mpf(1) / 2 - mpmath.mpf(2) ** -63)) / 2
+        coin_word, rest = divmod(int(mpmath.floor(middle * 2**96)), 2**64)
+    for following, is_accepted in ((b"\0", True), (b"\xff", False)):
+        source = Scripted(rest.to_bytes(8, "little"), following * 8)
+        found = noise._decide_exactly(law, 2**62, 2**32 - 1, coin_word, source)
+        assert (found is not None) == is_accepted
+
+
+def test_an_unsure_integer_part_is_not_accepted_by_the_fast_path():
+    """At the edge of V = 1 the fast path would take V = 0 and accept; the bits that follow say V = 1."""
+    law = LAWS["laplace"](0.75)
+    edge, fraction, coin = int(noise._E_POWERS[0]), 2**63 // 10, 3 * 2**30
+    first = words([fraction], [edge], [coin])
+    assert len(noise._attempt(law, 1, Scripted(first, bytes(8)))) == 0
+    assert len(noise._attempt(law, 1, Scripted(first, b"\xff" * 8))) == 1
+
+
 def test_an_integer_part_at_the_edge_is_decided_by_further_bits():
     """A word equal to floor(2^32 e^-j) is below e^-j where zeros follow, and above it where ones do."""
     law = LAWS["laplace"](1.0)
