@@ -133,3 +133,40 @@ def test_base_event_has_no_serial_form():
         Event().to_dict()
     with pytest.raises(TypeError, match="no noise"):
         Event().with_noise_times(2.0)
+
+
+def nested(depth):
+    event = GaussianEvent(50.0)
+    for _ in range(depth):
+        event = ComposedEvent(((event, 1), (LaplaceEvent(0.5), 1)))
+    return event
+
+
+def test_compositions_are_as_deep_as_is_said_and_no_deeper():
+    """Made and read alike: 32 in each other, not 33; what is beside the deepest does not count."""
+    deepest = nested(32)
+    assert event_from_dict(json.loads(json.dumps(deepest.to_dict()))) == deepest
+    with pytest.raises(InvalidArgumentError, match="at most 32 compositions"):
+        nested(33)
+    deeper = {"event": "composed", "parts": [{"count": 1, **deepest.to_dict()}]}
+    with pytest.raises(InvalidArgumentError, match=r"compositions|known kind of event"):
+        event_from_dict(deeper)
+
+
+def test_deep_descriptions_are_refused_before_they_are_followed():
+    """However deep: no stack runs over."""
+    description = {"event": "gaussian", "noise_multiplier": 1.0}
+    for _ in range(5000):
+        description = {"event": "composed", "parts": [{"count": 1, **description}]}
+    with pytest.raises(InvalidArgumentError, match="Expected"):
+        event_from_dict(description)
+
+
+def test_counts_add_up_to_the_most_there_may_be():
+    half = ComposedEvent(((GaussianEvent(1e6), 5 * 10**17),))
+    assert flatten(ComposedEvent(((half, 2), (LaplaceEvent(0.1), 1)))) == {
+        GaussianEvent(1e6): 10**18,
+        LaplaceEvent(0.1): 1,
+    }
+    with pytest.raises(InvalidArgumentError, match="at most 1e"):
+        ComposedEvent(((half, 2), (GaussianEvent(1e6), 1), (LaplaceEvent(0.1), 1)))
