@@ -5,16 +5,18 @@ import uuid
 from collections import Counter
 
 import dask.dataframe as dd
+import narwhals as nw
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import dpem
-from dpem.data.persons import _numbered
+from dpem.data.owners import owners_of
 from dpem.engines import rows_to_release
-from dpem.errors import InvalidArgumentError
+from dpem.errors import ChangedDataError, InvalidArgumentError
 
 SCHEMA = dpem.Schema(
     {
@@ -92,45 +94,147 @@ def test_every_source_gives_the_same_rows(tmp_path):
     assert np.array_equal(wanted, kept(table, None))
 
 
-def test_parts_of_the_columns_are_of_the_same_rows():
-    source = rows_to_release(visits(), SCHEMA, "replace_one", 2, "patient")
-    whole = source.in_memory().block()
-    assert np.array_equal(source.only([1]).in_memory().block(), whole[1:])
-    assert source.of_changes().in_memory().n_rows == whole.shape[1]
-    later = [piece.block() for piece in source.pieces(0)][1:]
-    again = [piece.block() for piece in source.pieces(1)]
-    assert len(later) == len(again)
+def test_parts_of_the_columns_are_of_the_same_rows(tmp_path):
+    """Also where a file has more rows than are read at a time of one column."""
+    table = visits(300_000, 90_000)
+    table.to_parquet(tmp_path / "visits.parquet", row_group_size=300_000)
+    for data in (table, tmp_path / "visits.parquet"):
+        source = rows_to_release(data, SCHEMA, "replace_one", 2, "patient")
+        whole = source.in_memory().block()
+        assert np.array_equal(source.only([1]).in_memory().block(), whole[1:])
+        assert source.of_changes().in_memory().n_rows == whole.shape[1]
+        later = np.concatenate([piece.block() for piece in source.pieces(1)], axis=1)
+        assert np.array_equal(later, whole[:, whole.shape[1] - later.shape[1] :])
+        assert later.shape[1] > 0
+
+
+def places(column):
+    """Return who owns each row of one column."""
+    found = owners_of(nw.from_native(column, series_only=True))
+    names = [None if place == -1 else found.names[place] for place in found.places]
+    assert len(set(found.names)) == len(found.names)
+    return names
+
+
+LARGE = [2**60 + i for i in range(5)]
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("column", "names"),
     [
-        np.array(["a", "b", None, "a", None, "c"], dtype=object),
-        np.array([1.0, 2.0, np.nan, 1.0, np.nan, 3.0]),
-        pa.array(["a", "b", None, "a", None, "c"]),
-        pa.array([b"a", b"b", None, b"a", None, b"c"]),
-        np.array(["2020-01-01", "2021-01-01", "NaT", "2020-01-01", "NaT", "2022-01-01"], dtype="M8[s]"),
-        np.array([uuid.UUID(int=1), uuid.UUID(int=2), pd.NA, uuid.UUID(int=1), [3], {}], dtype=object),
-        np.array([dt.date(2020, 1, 1), 2, None, dt.date(2020, 1, 1), np.nan, "c"], dtype=object),
+        (pd.Series(["a", "b", None, "a"]), ["a", "b", None, "a"]),
+        (pd.Series([1.0, np.nan, 2.5, 1.0, np.inf]), ["1", None, "2.5", "1", None]),
+        (
+            pd.Series([7, "7", b"7", 7.0, True, None, [7], {}], dtype=object),
+            [*["7"] * 4, "1", None, None, None],
+        ),
+        (pd.Series(LARGE), [str(name) for name in LARGE]),
+        (pd.Series([*LARGE, None], dtype="Int64"), [*map(str, LARGE), None]),
+        (pd.Series([*LARGE, None], dtype="category"), [*map(str, LARGE), None]),
+        (pd.Series([*LARGE, None], dtype=object), [*map(str, LARGE), None]),
+        (pl.Series([*LARGE, None]), [*map(str, LARGE), None]),
+        (pl.Series(["a", None, "b"], dtype=pl.Categorical), ["a", None, "b"]),
+        (pa.chunked_array([[*LARGE, None], []]), [*map(str, LARGE), None]),
+        (pa.chunked_array([pa.array([*LARGE, None]).dictionary_encode()]), [*map(str, LARGE), None]),
+        (pa.chunked_array([["a", None], ["b", "a"]]), ["a", None, "b", "a"]),
+        (pa.chunked_array([pa.array([b"\xff", b"\xfe", None, b"\xff"]).view(pa.binary())]), None),
+        (pa.chunked_array([pa.array([2**63 + 5, None], pa.uint64())]), [str(2**63 + 5), None]),
+        (
+            pd.Series([dt.date(2020, 1, 1), pd.NaT, uuid.UUID(int=1)]),
+            ["2020-01-01", None, str(uuid.UUID(int=1))],
+        ),
+        (pd.Series(pd.to_datetime(["2020-01-01", None])), ["2020-01-01 00:00:00", None]),
     ],
-    ids=["text", "numbers", "arrow", "bytes", "times", "objects", "mixed"],
+    ids=lambda value: type(value).__name__ if not isinstance(value, list) else "",
 )
-def test_nobody_is_one_person_whatever_the_type(names):
-    first, second, nobody, *others = _numbered(names).tolist()
-    assert len({first, second, nobody}) == 3
-    assert others[:2] == [first, nobody]
-    assert nobody == -1
+def test_a_name_is_told_by_its_cell_alone(column, names):
+    """Whatever the library and the type, and whether another cell is null: exact, and never an error."""
+    found = places(column)
+    if names is None:
+        assert found[0] == found[3] != found[1]
+        assert found[2] is None
+    else:
+        assert found == names
+
+
+def test_others_do_not_change_who_is_who(tmp_path):
+    """One more row, of nobody or of another type, in the same part or in another, regroups nobody else."""
+    large = pd.DataFrame(
+        {"patient": [2**60 + i for i in range(1000)], "age": 1, "stay": np.arange(1000) / 20}
+    )
+    assert kept(large, cap=1).shape[1] == 1000
+    nobody = pd.concat([large.astype({"patient": "Int64"}), large[:1].assign(patient=pd.NA)])
+    assert kept(nobody, cap=1).shape[1] == 1000
+    for name, ids in {
+        "u": pa.array([2**63], pa.uint64()),
+        "t": pa.array(["x"]),
+        "d": pa.array([dt.date(1, 1, 1)]),
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        large.to_parquet(folder / "a.parquet")
+        pq.write_table(pa.table({"patient": ids, "age": [1], "stay": [0.0]}), folder / "b.parquet")
+        assert kept(folder, cap=1).shape[1] == 1001
+
+
+def test_a_person_is_one_however_written():
+    """A column that a reader made of numbers and text, and batches of one and the other."""
+    mixed = pd.DataFrame(
+        {"patient": pd.Series([7, "7", 7.0, b"7"], dtype=object), "age": 1, "stay": [1.0, 2, 3, 4]}
+    )
+    assert kept(mixed, cap=1).shape[1] == 1
+    batches = [mixed.assign(patient=value) for value in (7, "7", 7.0)]
+    assert kept(lambda: iter(batches), cap=2).shape[1] == 2
+
+
+def test_what_bytes_say_never_raises(tmp_path):
+    """Text that is no UTF-8, beside a file of numbers."""
+    bad = pa.array([b"\xff\xfeSECRET"]).cast(pa.large_binary())
+    pq.write_table(pa.table({"patient": [1, 2], "age": [1, 2], "stay": [0.0, 1.0]}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"patient": bad, "age": [1], "stay": [0.5]}), tmp_path / "b.parquet")
+    assert kept(tmp_path, cap=1).shape[1] == 3
+
+
+def test_rows_in_another_order_are_noticed():
+    """Which rows are kept is a question of places: another table on the next pass is none."""
+    table, passes = visits(40, 5), []
+
+    def shuffled():
+        passes.append(1)
+        return iter([table.sample(frac=1, random_state=len(passes))])
+
+    with pytest.raises(ChangedDataError, match="the same order on every pass"):
+        kept(shuffled, cap=1)
+
+
+def test_a_batch_that_is_filled_again_and_a_source_that_is_open_once():
+    table, state = visits(3000), {"open": 0}
+    frame = table[:1000].copy()
+
+    def batches():
+        state["open"] += 1
+        assert state["open"] == 1
+        for start in range(0, 3000, 1000):
+            frame[:] = table[start : start + 1000].to_numpy()
+            yield frame.copy(deep=True) if start == 0 else frame
+        state["open"] -= 1
+
+    source = rows_to_release(batches, SCHEMA, "add_remove", 2, "patient")
+    state["open"] = 0  # the look at the head stopped half way
+    found = np.concatenate([piece.block() for piece in source.pieces()], axis=1)
+    assert found.shape[1] == kept(table, cap=2).shape[1]
 
 
 def test_lines_that_are_no_rows_are_nobodys(tmp_path):
     path = tmp_path / "visits.csv"
     path.write_text("patient,age,stay\n" + "p1,30,2\n" * 3 + "broken\n" * 9 + ",40,1\n" * 9)
-    assert kept(path, cap=2).shape[1] == 2 + 2
+    assert kept(path, cap=2).shape[1] == 2  # rows without a person, and lines that are no rows, are left out
 
 
 def test_no_rows_at_all():
     table = visits()[:0]
     assert kept(table, adjacency="add_remove").shape == (2, 0)
+    assert kept(lambda: iter(()), adjacency="add_remove").shape == (2, 0)
     with pytest.raises(InvalidArgumentError, match="at least one row"):
         kept(table)
 
@@ -147,6 +251,6 @@ def test_what_cannot_be_done_is_said(tmp_path):
     with pytest.raises(InvalidArgumentError, match="'patient'"):
         kept(tmp_path / "nobody.csv")
     with pytest.raises(InvalidArgumentError, match="at least one batch"):
-        kept(lambda: iter(()))
+        kept(lambda: iter(()), None)
     with pytest.raises(InvalidArgumentError, match=r"of dask.* window function"):
         kept(dd.from_pandas(table, npartitions=2))

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import dpem
@@ -87,11 +88,13 @@ def test_charged_numbers_have_persons_too(tmp_path):
     centres = np.array([[50.0, 10.0]])
     spread = dpem.private_nicv(table, centres, schema=SCHEMA, epsilon=10.0, **unit)
     draft = dpem.Schema({"age": {"kind": "integer"}, "stay": {"kind": "continuous"}})
-    bounds = dpem.private_bounds(table, draft, epsilon=20.0, **unit)
+    bounds = dpem.private_bounds(table, draft, epsilon=10.0, **unit)
+    drafted = dpem.private_bounds(table[["patient", "age", "stay"]], epsilon=10.0, **unit)
+    assert drafted.schema.names == ("age", "stay")
     for made in (score.privacy, clipped.privacy, spread.privacy, bounds.privacy, model.privacy_):
         assert made.unit.person == "patient"
         assert "what a person has above 2 rows was left out" in made.neighbours
-    assert [spend.number for spend in ledger.history()] == [1, 2, 3, 4, 5]
+    assert [spend.number for spend in ledger.history()] == [1, 2, 3, 4, 5, 6]
     with pytest.raises(InvalidArgumentError, match="unit of privacy"):
         dpem.KMeans(2, schema=SCHEMA, epsilon=10.0, delta=1e-6, rows_per_person=2, ledger=ledger).fit(table)
 
@@ -100,7 +103,9 @@ def test_the_column_of_persons_is_no_column_of_the_model(tmp_path):
     table = visits().drop(columns="visits").assign(patient=lambda t: "p" + t["patient"].astype(str))
     model = dpem.GaussianMixture(1, epsilon=10.0, bounds=([0, 0], [120, 90]), person="patient").fit(table)
     assert list(model.feature_names_in_) == ["age", "stay"]
-    assert np.array_equal(model.predict(table), model.predict(table[["age", "stay"]]))
+    table.to_parquet(tmp_path / "visits.parquet")
+    for rows in (table, pa.Table.from_pandas(table), tmp_path / "visits.parquet"):
+        assert np.array_equal(model.predict(rows), model.predict(table[["age", "stay"]]))
     model.save(tmp_path / "model.dpem")
     assert dpem.load(tmp_path / "model.dpem").privacy_.unit.person == "patient"
 

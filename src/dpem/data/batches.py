@@ -50,12 +50,12 @@ class BatchRows(StreamedRows):
         self._lengths: list[int] | None = None
         head = next(self._open(), None)
         if head is None:
-            if schema is None or person is not None:
+            if schema is None:
                 raise InvalidArgumentError(
                     "Expected at least one batch (it may have no rows), to see how many columns there are; "
-                    "got none. Or give a schema, unless there is a person column."
+                    "got none. Or give a schema."
                 )
-            head = np.empty((0, len(schema.columns)))
+            head = _nothing(schema, person)
         super().__init__(head, schema, by_position=by_position, person=person)
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
@@ -132,6 +132,15 @@ def _as_table(batch: Any) -> Any:
 
         return pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     return batch
+
+
+def _nothing(schema: Schema, person: str | None) -> Any:
+    """Return a table of no rows with the columns that there should be."""
+    if person is None:
+        return np.empty((0, len(schema.columns)))
+    import pyarrow as pa  # noqa: PLC0415
+
+    return pa.table({name: pa.array([], pa.float64()) for name in (*schema.names, person)})
 
 
 def _length(batch: Any) -> int:

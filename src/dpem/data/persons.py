@@ -1,8 +1,8 @@
 """At most so many rows of each person: which ones is decided by that person's rows alone.
 
 A column tells persons apart. Of a person with more rows than the cap, those with the smallest hash of their
-cells are kept, wherever they stand in the table; the others are left out. docs/proofs/persons.md shows what
-one person can then change.
+cells are kept, wherever they stand in the table; the others, and rows that are nobody's, are left out.
+docs/proofs/persons.md shows what one person can then change.
 """
 
 from __future__ import annotations
@@ -13,18 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.data.cells import as_bytes, is_arrow, nothing_raised
+from dpem.data.owners import NOBODY
 from dpem.data.sources import RowSource
-from dpem.data.table_rows import TableRows, joined_cells
+from dpem.data.table_rows import TableRows
+from dpem.errors import ChangedDataError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from dpem.data.owners import Owners
+
 __all__ = ["LimitedRows"]
 
-_NOBODY = -1  # cells that are null, or cannot be compared: one person
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -40,8 +42,9 @@ class LimitedRows(RowSource):
     """
 
     def __init__(self, source: RowSource, rows_per_person: int) -> None:
-        self.schema, self.names, self.n_columns = source.schema, source.names, source.n_columns
         self._source, self._kept = source, _KeptRows(source, rows_per_person)
+        self._view: Callable[[Any], Any] = _as_it_is
+        self.schema, self.names, self.n_columns = source.schema, source.names, source.n_columns
 
     @property
     def n_rows(self) -> int:
@@ -50,63 +53,92 @@ class LimitedRows(RowSource):
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the source's pieces without the rows that are left out."""
+        kept = self._kept.by_piece  # before the source is opened here: it may be open but once
         for number, piece in enumerate(self._source.pieces(first), start=first):
-            yield piece.where(self._kept.by_piece[number])
+            self._kept.require_same(number, piece)
+            yield self._view(piece.where(kept[number]))
 
     def in_memory(self) -> TableRows:
         """Return all rows that are kept."""
         pieces = list(self.pieces())
-        return TableRows.joined(pieces) if pieces else self._source.in_memory()  # no row at all
+        return TableRows.joined(pieces) if pieces else self._view(self._source.in_memory())
 
     def only(self, columns: Sequence[int]) -> LimitedRows:
         """Return the same rows with some of the columns."""
-        return self._of(self._source.only(columns))
+        return self._seen_as(lambda rows: rows.only(columns))
 
     def of_changes(self) -> LimitedRows:
         """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
-        return self._of(self._source.of_changes())
+        return self._seen_as(lambda rows: rows.of_changes())
 
-    def _of(self, source: RowSource) -> LimitedRows:
-        other = copy.copy(self)
-        other.schema, other.names, other.n_columns = source.schema, source.names, source.n_columns
-        other._source = source  # and the same rows are kept
+    def _seen_as(self, view: Callable[[Any], Any]) -> LimitedRows:
+        """Return these rows, in the same pieces, each seen in another way."""
+        other, before = copy.copy(self), self._view
+        other._view = lambda rows: view(before(rows))
+        like = other._view(self._source)
+        other.schema, other.names, other.n_columns = like.schema, like.names, like.n_columns
         return other
 
 
+def _as_it_is(rows: Any) -> Any:
+    return rows
+
+
 class _KeptRows:
-    """Which rows of a source are kept."""
+    """Which rows of a source are kept; the source must give the same owners in the same places every time."""
 
     def __init__(self, source: RowSource, rows_per_person: int) -> None:
         self._source, self._cap = source, rows_per_person
+        self._known: dict[str, int] = {}
+        self._last: tuple[tuple[str, ...], NDArray[np.int64]] | None = None
 
     @cached_property
-    def _owners(self) -> NDArray[np.int64]:
-        """Return a number for the person of every row."""
-        cells = [piece.owners for piece in self._source.pieces()]
-        return _numbered(joined_cells(cells)) if cells else np.empty(0, np.int64)
+    def _owners(self) -> list[NDArray[np.int64]]:
+        """Return a number for the person of every row, by piece."""
+        return [self._numbered(piece.owners) for piece in self._source.pieces()]
+
+    def _numbered(self, owners: Owners) -> NDArray[np.int64]:
+        """Return the same number for the same name, in whatever piece."""
+        if self._last is None or self._last[0] is not owners.names:  # pieces of one table share their names
+            numbers = [self._known.setdefault(name, len(self._known)) for name in owners.names]
+            self._last = owners.names, np.array([*numbers, NOBODY], dtype=np.int64)
+        return self._last[1][owners.places]
+
+    def require_same(self, number: int, piece: TableRows) -> None:
+        """Raise where a piece has other owners than before: its rows would be counted as somebody else's."""
+        if number < len(self._owners) and np.array_equal(self._numbered(piece.owners), self._owners[number]):
+            return
+        raise ChangedDataError(
+            "Expected the same rows in the same order on every pass, got others than before. Give a table, "
+            "or a function, that always has them in one order. Nothing more was released."
+        )
 
     @cached_property
     def n_rows(self) -> int:
         """Return how many rows are kept; no cell is looked at."""
-        _, counts = np.unique(self._owners, return_counts=True)
+        everybody = _joined(self._owners)
+        _, counts = np.unique(everybody[everybody != NOBODY], return_counts=True)
         return int(np.minimum(counts, self._cap).sum())
 
     @cached_property
     def by_piece(self) -> list[NDArray[np.bool_]]:
         """Return which rows of each piece are kept."""
-        hashes = [
-            np.concatenate([np.empty(0, np.uint64), *map(_hashes, piece.blocks())])
-            for piece in self._source.pieces()
-        ]
-        if not hashes:
-            return []
-        order = np.lexsort((np.concatenate(hashes), self._owners))
-        owners = self._owners[order]
-        starts = np.flatnonzero(np.append(True, owners[1:] != owners[:-1])) if owners.size else owners
-        rank = np.arange(len(owners)) - np.repeat(starts, np.diff(np.append(starts, len(owners))))
+        everybody = _joined(self._owners)
+        hashes = []
+        for number, piece in enumerate(self._source.pieces()):
+            self.require_same(number, piece)
+            hashes += [np.empty(0, np.uint64), *map(_hashes, piece.blocks())]
+        order = np.lexsort((_joined(hashes), everybody))
+        owners = everybody[order]
+        begins = np.append(True, owners[1:] != owners[:-1])[: len(owners)]
+        starts = np.maximum.accumulate(np.where(begins, np.arange(len(owners)), 0))
         kept = np.empty(len(owners), dtype=bool)
-        kept[order] = rank < self._cap
-        return np.split(kept, np.cumsum([len(piece) for piece in hashes])[:-1])
+        kept[order] = (np.arange(len(owners)) - starts < self._cap) & (owners != NOBODY)
+        return np.split(kept, np.cumsum([len(piece) for piece in self._owners]))[:-1]
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _hashes(block: NDArray[np.float64]) -> NDArray[np.uint64]:
@@ -116,28 +148,3 @@ def _hashes(block: NDArray[np.float64]) -> NDArray[np.uint64]:
         mixed = (mixed ^ column) * _ODD
         mixed ^= mixed >> np.uint64(32)
     return mixed * _ODD
-
-
-def _numbered(cells: Any) -> NDArray[np.int64]:
-    """Return a number for each different cell; no cell raises.
-
-    Examples
-    --------
-    >>> _numbered(np.array(["ann", None, "bob", "ann", [1], float("nan")], dtype=object)).tolist()
-    [0, -1, 1, 0, -1, -1]
-    """
-    if is_arrow(cells):
-        places = as_bytes(cells).dictionary_encode().indices
-        return np.asarray(places.fill_null(_NOBODY).to_numpy(), dtype=np.int64)
-    if cells.dtype.kind != "O":
-        found = np.unique(cells, return_inverse=True)[1].reshape(-1).astype(np.int64)
-        return np.where(cells == cells, found, _NOBODY)  # noqa: PLR0124  (NaN, NaT)
-    known: dict[Any, int] = {}
-    return np.fromiter((_number(cell, known) for cell in cells), np.int64, len(cells))
-
-
-def _number(cell: Any, known: dict[Any, int]) -> int:
-    with nothing_raised():
-        if cell is not None and bool(cell == cell):  # noqa: PLR0124  (no NaN)
-            return known.setdefault(cell, len(known))
-    return _NOBODY

@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 
 from dpem.data.cells import as_bytes, is_arrow, is_null, nothing_raised
+from dpem.data.owners import owners_of
 from dpem.data.sources import RowSource
 from dpem.data.table_types import doubled_names, listed
 from dpem.errors import InvalidArgumentError
@@ -24,9 +25,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpem.data.owners import Owners
     from dpem.data.schema import Schema
 
-__all__ = ["BLOCK_CELLS", "TableRows", "joined_cells", "require_columns", "require_number"]
+__all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
 
 # Cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
@@ -72,7 +74,7 @@ class TableRows(RowSource):
         if isinstance(frame, nw.DataFrame):
             if columns is None and schema is not None and not by_position:
                 columns = schema.names
-            self._owners = None if person is None else _owner_cells(frame, person, columns)
+            self._owners = None if person is None else _owners(frame, person, columns)
             self._columns, self.labels = _frame_columns(
                 frame, columns, parsed=schema is not None, person=person
             )
@@ -102,8 +104,8 @@ class TableRows(RowSource):
     def joined(cls, tables: Sequence[TableRows]) -> TableRows:
         """Return the rows of all tables, which have the same columns."""
         whole = copy.copy(tables[0])
-        whole._columns = [joined_cells(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
-        whole._owners = None if whole._owners is None else joined_cells([t.owners for t in tables])
+        whole._columns = [_joined(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
+        whole._owners = None  # of parts, who owns a row is a place among other names
         whole._n_rows = sum(table.n_rows for table in tables)
         return whole
 
@@ -113,8 +115,10 @@ class TableRows(RowSource):
         return self._n_rows
 
     @property
-    def owners(self) -> Any:
-        """The cells of the column that tells persons apart."""
+    def owners(self) -> Owners:
+        """Who owns each row, where a column says so."""
+        if self._owners is None:
+            raise InvalidArgumentError("Expected rows that were opened with person=, got others.")
         return self._owners
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
@@ -180,7 +184,7 @@ class TableRows(RowSource):
         """Return the rows that are kept."""
         other = copy.copy(self)
         other._columns = [_where(column, kept) for column in self._columns]
-        other._owners = None if self._owners is None else _where(self._owners, kept)
+        other._owners = None if self._owners is None else self._owners[kept]
         other._n_rows = int(np.count_nonzero(kept))
         return other
 
@@ -210,7 +214,7 @@ def _frame_columns(
     return columns, wanted
 
 
-def _owner_cells(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -> Any:
+def _owners(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -> Owners:
     by_name = {series.name: series for series in frame.iter_columns()}
     if used is not None and person in used:
         raise InvalidArgumentError(
@@ -218,7 +222,7 @@ def _owner_cells(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | No
             f"schema or the columns."
         )
     require_columns([person], by_name)
-    return _as_cells(by_name[person])
+    return owners_of(by_name[person])
 
 
 def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
@@ -262,7 +266,7 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
     return array
 
 
-def joined_cells(parts: Sequence[Any]) -> Any:
+def _joined(parts: Sequence[Any]) -> Any:
     """Return the cells of all parts, as text of Arrow where all are."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if all(is_arrow(part) for part in parts):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import os
 import reprlib
 import textwrap
 import warnings
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
+from dpem.data.files import Files, file_head
 from dpem.data.fitted_columns import check_columns, keep_columns
 from dpem.data.frames import frame_of
 from dpem.data.schema import require_schema
@@ -34,7 +36,6 @@ from dpem.privacy.randomness import PublicRandom, public_random
 from dpem.privacy.statement import PrivacyStatement
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
@@ -245,8 +246,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _person_in(self, X: Any) -> str | None:
         """Return the column of persons where rows still have it: none to compute with."""
-        columns = getattr(X, "columns", None)
-        return self.person if columns is not None and self.person in columns else None
+        if self.person is None or self.schema is not None:  # a schema has no such column
+            return None
+        if isinstance(X, str | os.PathLike | Files):
+            names = file_head(X)[0].column_names
+        else:  # Arrow's columns are arrays
+            names = getattr(X, "column_names", getattr(X, "columns", None))
+        return self.person if names is not None and self.person in list(names) else None
 
     def verify_charge(self, ledger: Ledger | str | os.PathLike[str]) -> None:
         """Raise unless this ledger holds, and has the record that paid for this model.

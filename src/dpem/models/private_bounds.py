@@ -115,7 +115,7 @@ def private_bounds(
     coverage = _validate.within(coverage, "coverage", 0.5, 1 - 1e-9)
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
     private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
-    schema = _draft(X, schema)
+    schema = _draft(X, schema, person)
     wanted = [column for column in schema.columns if column.is_number and column.bounds is None]
     if not wanted:
         raise InvalidArgumentError(
@@ -166,13 +166,14 @@ def private_bounds(
     return PrivateBounds(schema.declare(declared), gate.statement())
 
 
-def _draft(X: Any, schema: Schema | None) -> Schema:
+def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
     if schema is not None:
         return require_schema(schema)
     shape = getattr(X, "shape", None)
     if isinstance(X, np.ndarray) and len(shape or ()) == 2:
         return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})
-    return Schema.from_types(X)
+    draft = Schema.from_types(X)
+    return draft.select([name for name in draft.names if name != person])
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,139 @@
+"""Who owns each row of a table: cells of one column as names, each told by that cell alone.
+
+A name is text: 7, 7.0, "7" and b"7" are one person, whatever the other cells of the column are and whichever
+part of the table they stand in. Else one person's cell could change how others are told apart.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import decimal
+import numbers
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from dpem.data.cells import as_bytes, nothing_raised
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+__all__ = ["NOBODY", "Owners", "owners_of"]
+
+NOBODY = -1
+_WRITTEN = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, uuid.UUID)  # as `str` writes them
+
+
+@dataclass(frozen=True, eq=False)
+class Owners:
+    """The owner of every row, as a place among names; `NOBODY` where the cell names none."""
+
+    places: NDArray[np.int64]
+    names: tuple[str, ...]
+
+    def __getitem__(self, rows: Any) -> Owners:
+        return Owners(self.places[rows], self.names)
+
+
+def owners_of(series: nw.Series[Any]) -> Owners:
+    """Return the owners that a column names; no cell raises.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> column = pd.Series([7, "7", b"7", 7.0, None, float("nan"), "ann", [7]], name="patient")
+    >>> found = owners_of(nw.from_native(column, series_only=True))
+    >>> found.places.tolist(), found.names
+    ([0, 0, 0, 0, -1, -1, 1, -1], ('7', 'ann'))
+    """
+    native = series.to_native()
+    if nw.get_native_namespace(series).__name__ == "pyarrow":
+        return _of_arrow(native)
+    if series.dtype.is_integer():  # through no float: large numbers would become equal where one is null
+        null = np.asarray(series.is_null().to_numpy(), dtype=bool)
+        kind = np.uint64 if series.dtype.is_unsigned_integer() else np.int64
+        return _of_values(np.asarray(series.fill_null(0).to_numpy(), dtype=kind), null)
+    if series.dtype.is_float():
+        cells = np.asarray(series.to_numpy(), dtype=np.float64)
+        return _of_values(cells, np.isnan(cells))
+    return _of_cells(_listed(series))
+
+
+def _of_arrow(column: Any) -> Owners:
+    import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
+
+    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    cells = pa.concat_arrays(cells.chunks) if isinstance(cells, pa.ChunkedArray) else cells
+    if pa.types.is_dictionary(cells.type):
+        cells = cells.dictionary_decode()
+    text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if any(test(cells.type) for test in text):
+        coded = as_bytes(cells).dictionary_encode()  # bytes: text need not be valid
+        places = np.asarray(coded.indices.fill_null(NOBODY).to_numpy(), dtype=np.int64)
+        return _named(places, coded.dictionary.to_pylist())
+    if pa.types.is_integer(cells.type):
+        null = cells.is_null().to_numpy(zero_copy_only=False)
+        return _of_values(cells.fill_null(0).to_numpy(), null)
+    listed = [None] * len(cells)
+    for i in range(len(cells)):
+        with nothing_raised():
+            listed[i] = cells[i].as_py()
+    return _of_cells(listed)
+
+
+def _listed(series: nw.Series[Any]) -> list[Any]:
+    """Return the cells, each by itself where the library fails on some of them."""
+    listed: Any = None
+    with nothing_raised():
+        listed = list(series.to_list())
+    if isinstance(listed, list):
+        return listed
+    listed = [None] * len(series)
+    for i in range(len(series)):
+        with nothing_raised():
+            listed[i] = series.item(i)
+    return list(listed)
+
+
+def _of_values(cells: NDArray[Any], null: NDArray[np.bool_]) -> Owners:
+    values, places = np.unique(cells, return_inverse=True)
+    return _named(np.where(null, NOBODY, places.reshape(-1)).astype(np.int64), values.tolist())
+
+
+def _of_cells(cells: Sequence[Any]) -> Owners:
+    known: dict[str, int] = {}
+    places = np.full(len(cells), NOBODY, dtype=np.int64)
+    for i, cell in enumerate(cells):
+        name = _name(cell)
+        if name is not None:
+            places[i] = known.setdefault(name, len(known))
+    return Owners(places, tuple(known))
+
+
+def _named(places: NDArray[np.int64], values: Sequence[Any]) -> Owners:
+    """Return owners whose values are different, though their names may not be."""
+    known: dict[str, int] = {}
+    names = [_name(value) for value in values]
+    place_of = [NOBODY if name is None else known.setdefault(name, len(known)) for name in names]
+    return Owners(np.array([*place_of, NOBODY], dtype=np.int64)[places], tuple(known))
+
+
+def _name(cell: Any) -> str | None:
+    """Return how a cell is written, None where it names nobody."""
+    with nothing_raised():
+        if isinstance(cell, str):
+            return cell
+        if isinstance(cell, bytes):
+            return cell.decode("utf-8", "surrogateescape")
+        if isinstance(cell, _WRITTEN):
+            return str(cell) if cell == cell else None  # noqa: PLR0124  (no NaT)
+        if isinstance(cell, numbers.Integral | np.bool_):
+            return str(int(cell))
+        if isinstance(cell, decimal.Decimal | float | np.floating):
+            return str(int(cell)) if cell == int(cell) else str(cell)
+    return None
