@@ -451,7 +451,7 @@ def test_a_forged_total_takes_no_charge_and_a_forged_event_has_no_history(ledger
     forge(ledger, total_units="x")
     with pytest.raises(LedgerTamperedError, match="record 2 cannot be read"):
         ledger.spend(GaussianEvent(100.0), purpose="p", analyst="a")
-    forge(ledger, event="{")
+    forge(ledger, event="{", total_units=str(2 * COST))
     with pytest.raises(LedgerTamperedError, match="record 2 cannot be read"):
         ledger.history()
 
