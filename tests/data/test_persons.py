@@ -3,6 +3,7 @@
 import datetime as dt
 import uuid
 from collections import Counter
+from decimal import Decimal
 
 import dask.dataframe as dd
 import narwhals as nw
@@ -155,6 +156,45 @@ def test_a_name_is_told_by_its_cell_alone(column, names):
         assert found[2] is None
     else:
         assert found == names
+
+
+def coded(*chunks):
+    """Return a column of dictionaries, one for each chunk, with indices of one byte."""
+    arrays = []
+    for names in chunks:
+        places = pa.array(range(len(names)), pa.int8())
+        arrays.append(pa.DictionaryArray.from_arrays(places, pa.array(names)))
+    return pa.chunked_array(arrays)
+
+
+@pytest.mark.parametrize(
+    ("column", "names"),
+    [
+        (coded([f"a{i}" for i in range(100)], [f"b{i}" for i in range(100)]), None),
+        (coded(["a", None], ["b", "a"]), ["a", None, "b", "a"]),
+        (pa.chunked_array([], pa.string()), []),
+        (pa.chunked_array([pa.array([None, None])]), [None, None]),
+        (
+            pa.chunked_array([pa.array([Decimal("1.50"), Decimal("2.25"), Decimal("3.00")])]),
+            ["1.5", "2.25", "3"],
+        ),
+        (pa.chunked_array([pa.array([b"ab", None], pa.binary(2))]), ["ab", None]),
+        (pl.Series([Decimal("1.5"), None]), ["1.5", None]),
+        (pl.Series([2**60, 0, None]).cast(pl.Datetime("ms")), [str(2**60), "0", None]),
+        (pl.Series([1, None], dtype=pl.Int128), ["1", None]),
+        (pl.Series([True, None]), ["1", None]),
+        (pl.Series([None, None]), [None, None]),
+        (
+            pd.Series([Decimal("NaN"), Decimal("1E+999999999"), Decimal("7.0")], dtype=object),
+            [None, None, "7"],
+        ),
+        (pd.Series(np.array([0x7F800001, 0x40E00000], "u4").view("f4")), [None, "7"]),
+    ],
+)
+def test_odd_columns_name_as_well_as_others(column, names):
+    with np.errstate(all="raise"):
+        found = places(column)
+    assert found == names if names is not None else len(set(found)) == 200
 
 
 def test_others_do_not_change_who_is_who(tmp_path):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["NOBODY", "Owners", "owners_of"]
 
 NOBODY = -1
+_LARGEST_EXPONENT = 4000  # Python writes no longer integers
 _WRITTEN = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, uuid.UUID)  # as `str` writes them
 
 
@@ -51,34 +52,50 @@ def owners_of(series: nw.Series[Any]) -> Owners:
     >>> found.places.tolist(), found.names
     ([0, 0, 0, 0, -1, -1, 1, -1], ('7', 'ann'))
     """
-    native = series.to_native()
-    if nw.get_native_namespace(series).__name__ == "pyarrow":
-        return _of_arrow(native)
-    if series.dtype.is_integer():  # through no float: large numbers would become equal where one is null
+    library, dtype = nw.get_native_namespace(series).__name__, series.dtype
+    if library == "pyarrow":
+        return _of_arrow(series.to_native())
+    if library == "polars" and dtype.is_temporal():  # numbers: not every one is a time of Python's
+        series = nw.from_native(series.to_native().to_physical(), series_only=True)
+        dtype = series.dtype
+    if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):
+        # Through no float: large numbers would become equal where one is null.
         null = np.asarray(series.is_null().to_numpy(), dtype=bool)
-        kind = np.uint64 if series.dtype.is_unsigned_integer() else np.int64
+        kind = np.uint64 if dtype.is_unsigned_integer() else np.int64
         return _of_values(np.asarray(series.fill_null(0).to_numpy(), dtype=kind), null)
-    if series.dtype.is_float():
-        cells = np.asarray(series.to_numpy(), dtype=np.float64)
-        return _of_values(cells, np.isnan(cells))
+    if dtype.is_float():
+        with np.errstate(all="ignore"):  # a warning would tell of a row
+            cells = np.asarray(series.to_numpy(), dtype=np.float64)
+            return _of_values(cells, np.isnan(cells))
     return _of_cells(_listed(series))
 
 
 def _of_arrow(column: Any) -> Owners:
+    """Return the owners of an Arrow column, chunk by chunk: to join or to decode them may fail on some."""
+    chunks = [_of_chunk(chunk) for chunk in getattr(column, "chunks", [column])]
+    known: dict[str, int] = {}
+    places = [np.empty(0, np.int64)]
+    for chunk in chunks:
+        place_of = [known.setdefault(name, len(known)) for name in chunk.names]
+        places.append(np.array([*place_of, NOBODY], dtype=np.int64)[chunk.places])
+    return Owners(np.concatenate(places), tuple(known))
+
+
+def _of_chunk(cells: Any) -> Owners:
     import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
 
-    cells = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    cells = pa.concat_arrays(cells.chunks) if isinstance(cells, pa.ChunkedArray) else cells
     if pa.types.is_dictionary(cells.type):
-        cells = cells.dictionary_decode()
+        values = _of_chunk(cells.dictionary)
+        index = cells.indices.cast(pa.int64()).fill_null(NOBODY).to_numpy(zero_copy_only=False)
+        return Owners(np.append(values.places, NOBODY)[index], values.names)
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if any(test(cells.type) for test in text):
         coded = as_bytes(cells).dictionary_encode()  # bytes: text need not be valid
-        places = np.asarray(coded.indices.fill_null(NOBODY).to_numpy(), dtype=np.int64)
+        places = np.asarray(coded.indices.fill_null(NOBODY).to_numpy(zero_copy_only=False), dtype=np.int64)
         return _named(places, coded.dictionary.to_pylist())
     if pa.types.is_integer(cells.type):
         null = cells.is_null().to_numpy(zero_copy_only=False)
-        return _of_values(cells.fill_null(0).to_numpy(), null)
+        return _of_values(cells.fill_null(0).to_numpy(zero_copy_only=False), null)
     listed = [None] * len(cells)
     for i in range(len(cells)):
         with nothing_raised():
@@ -127,7 +144,7 @@ def _name(cell: Any) -> str | None:
     """Return how a cell is written, None where it names nobody."""
     with nothing_raised():
         if isinstance(cell, str):
-            return cell
+            return str.__str__(cell)
         if isinstance(cell, bytes):
             return cell.decode("utf-8", "surrogateescape")
         if isinstance(cell, _WRITTEN):
@@ -135,5 +152,15 @@ def _name(cell: Any) -> str | None:
         if isinstance(cell, numbers.Integral | np.bool_):
             return str(int(cell))
         if isinstance(cell, decimal.Decimal | float | np.floating):
-            return str(int(cell)) if cell == int(cell) else str(cell)
+            exact = isinstance(cell, decimal.Decimal)
+            return _number_name(cell if exact else decimal.Decimal(repr(float(cell))))
     return None
+
+
+def _number_name(number: decimal.Decimal) -> str | None:
+    """Return a number's digits without the zeros that a column's scale adds; none for one of absurd size."""
+    if not number.is_finite() or abs(number.adjusted()) > _LARGEST_EXPONENT:
+        return None
+    if number == int(number):
+        return str(int(number))
+    return str(number.normalize(decimal.Context(prec=len(number.as_tuple().digits))))

@@ -248,8 +248,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return the column of persons where rows still have it: none to compute with."""
         if self.person is None or self.schema is not None:  # a schema has no such column
             return None
-        if isinstance(X, str | os.PathLike | Files):
-            names = file_head(X)[0].column_names
+        paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | os.PathLike)
+        if paths or isinstance(X, str | os.PathLike | Files):
+            names = file_head(X if isinstance(X, Files) else Files(X))[0].column_names
         else:  # Arrow's columns are arrays
             names = getattr(X, "column_names", getattr(X, "columns", None))
         return self.person if names is not None and self.person in list(names) else None
