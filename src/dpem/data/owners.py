@@ -152,8 +152,8 @@ def _name(cell: Any) -> str | None:
         if isinstance(cell, numbers.Integral | np.bool_):
             return str(int(cell))
         if isinstance(cell, decimal.Decimal | float | np.floating):
-            exact = isinstance(cell, decimal.Decimal)
-            return _number_name(cell if exact else decimal.Decimal(repr(float(cell))))
+            number = cell if isinstance(cell, decimal.Decimal) else decimal.Decimal(repr(float(cell)))
+            return _number_name(number)
     return None
 
 
