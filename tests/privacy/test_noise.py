@@ -205,6 +205,19 @@ def test_a_coin_between_the_ends_of_what_is_known_waits_for_more_of_the_fraction
         assert (found is not None) == is_accepted
 
 
+@pytest.mark.parametrize("end", [0, 1])
+def test_both_ends_of_what_is_known_of_the_fraction_count(end):
+    """A coin that begins, or ends, within e^-x of a fraction's last bit is decided by bits that follow."""
+    law, decided = LAWS["laplace"](1.0), []
+    for word in range(3 * 2**30, 3 * 2**30 + 20):
+        with mpmath.workdps(80):
+            fraction = int(mpmath.floor(-mpmath.log(mpmath.mpf(word + end) / 2**32) * 2**63))
+        following = b"\xff" * 8 if end else bytes(8)
+        found = noise._decide_exactly(law, fraction, 2**32 - 1, word, Scripted(following, following))
+        decided.append(found is None)
+    assert decided == [bool(end)] * 20
+
+
 def test_an_unsure_integer_part_is_not_accepted_by_the_fast_path():
     """At the edge of V = 1 the fast path would take V = 0 and accept; the bits that follow say V = 1."""
     law = LAWS["laplace"](0.75)
