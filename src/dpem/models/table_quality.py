@@ -106,6 +106,7 @@ def compare_tables(
     >>> import pandas as pd
     >>> rng = np.random.default_rng(0)
     >>> table = pd.DataFrame({"a": rng.integers(3, size=2000), "b": rng.random(2000)})
+    >>> from dpem import Schema
     >>> schema = Schema({"a": {"kind": "integer", "bounds": [0, 2]},
     ...                  "b": {"kind": "continuous", "bounds": [0, 1]}})
     >>> comparison = compare_tables(table[:1000], table[1000:], schema)
