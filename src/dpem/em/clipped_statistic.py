@@ -73,16 +73,17 @@ def _row_vectors(
     Each row is met by a fresh copy of the model: it cannot remember the rows before.
     """
     vectors = np.zeros((size, rows.shape[1]))
-    for i in range(rows.shape[1]):
-        with quiet():  # anew for every row: what a model sets of floating-point errors ends with the row
-            try:
-                vector = np.asarray(call(copy.deepcopy(model), rows[:, i].copy()), dtype=np.float64)
-                if vector.shape == (size,) and np.isfinite(vector).all():
-                    vectors[:, i] = vector
-            except KeyboardInterrupt:
-                raise
-            except BaseException:  # noqa: BLE001, S112  (an error would tell of a row)
-                continue
+    with quiet():
+        for i in range(rows.shape[1]):
+            with quiet():  # anew for every row: a model's own settings of warnings and errors end with the row
+                try:
+                    vector = np.asarray(call(copy.deepcopy(model), rows[:, i].copy()), dtype=np.float64)
+                    if vector.shape == (size,) and np.isfinite(vector).all():
+                        vectors[:, i] = vector
+                except KeyboardInterrupt:
+                    raise
+                except BaseException:  # noqa: BLE001, S112  (an error would tell of a row)
+                    continue
     return vectors
 
 
