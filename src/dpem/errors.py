@@ -28,6 +28,7 @@
     ├── FewerComponentsWarning               noise leaves room for fewer components than were asked for
     ├── ModelWarning                         a plug-in model failed on released values
     ├── ResumedFitWarning                    a fit goes on from what an earlier run released
+    ├── WeakFitWarning                       a fit is done, and much of what it found is noise
     └── WeakSignalWarning                    public numbers say that noise will hide the structure
 
 Messages speak of public facts alone: arguments, budgets and file names, never of a row.
@@ -66,6 +67,7 @@ __all__ = [
     "TranscriptError",
     "UnreachableBudgetError",
     "UnsupportedEventError",
+    "WeakFitWarning",
     "WeakSignalWarning",
 ]
 
@@ -196,6 +198,14 @@ class ModelWarning(DpemWarning):
 
 class ResumedFitWarning(DpemWarning):
     """A fit goes on from what an earlier run released, without paying again."""
+
+
+class WeakFitWarning(DpemWarning):
+    """A fit is done and charged, and its standard errors are as large as what they blur.
+
+    The model is fitted when the warning is issued, so that it is there also if warnings are turned into
+    errors.
+    """
 
 
 class WeakSignalWarning(DpemWarning):

@@ -16,12 +16,12 @@ from dpem.data import TableRows
 from dpem.em import transcript
 from dpem.engines import LocalEngine
 from dpem.errors import (
+    DpemWarning,
     InsecureNoiseWarning,
     InsufficientBudgetError,
     InvalidArgumentError,
     ResumedFitWarning,
     TranscriptError,
-    WeakSignalWarning,
 )
 from dpem.testing import insecure_noise, record
 from support.estimators import ESTIMATORS
@@ -329,7 +329,7 @@ def test_the_file_holds_no_raw_sum_and_is_its_owners(tmp_path):
     """Only noisy integers, with the noise of the plan: sums over no rows are the noise."""
     file = tmp_path / "fit"
     with resumable(file), warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakSignalWarning)
+        warnings.simplefilter("ignore", DpemWarning)
         model = kmeans(adjacency="add_remove").fit(np.empty((0, 2)))
     noise = model.plan_.stages[0].noise_stddev
     stage, noisy = released(file)[0]

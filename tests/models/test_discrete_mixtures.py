@@ -207,7 +207,7 @@ def test_mixed_categories_with_holes(tmp_path):
     assert model.categories_ == [("F", "M", "other"), ("I", "II", "III"), (False, True), (1, 2, 3, 4, 5)]
     which = model.predict(table)
     assert max((which == sick).mean(), (which != sick).mean()) > 0.95
-    drawn, labels = model.sample(500)
+    drawn, labels = model.sample(500, return_components=True)
     assert list(drawn.columns) == list(SURVEY.names)
     assert set(drawn.iloc[:, 1]) <= {"I", "II", "III"}
     assert set(drawn.iloc[:, 2]) <= {True, False}

@@ -18,7 +18,13 @@ from sklearn.preprocessing import FunctionTransformer
 import dpem
 from dpem import FactorAnalysis, Ledger, Schema, cosine_basis, factors_allowed
 from dpem.em.standard_errors import few_draws
-from dpem.errors import InsufficientBudgetError, InvalidArgumentError, ModelFileError, WeakSignalWarning
+from dpem.errors import (
+    InsufficientBudgetError,
+    InvalidArgumentError,
+    ModelFileError,
+    WeakFitWarning,
+    WeakSignalWarning,
+)
 from dpem.models import factor_em, factor_fit, factor_round
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of
@@ -159,7 +165,8 @@ def test_advice_on_the_number_of_factors():
 def test_hidden_factors_are_announced():
     """The warning says how many, and an epsilon that is enough."""
     X = factor_rows(n=300, d=10)
-    with pytest.warns(WeakSignalWarning, match=r"room for about 1 .*epsilon of about [0-9.]+,") as caught:
+    expected = r"room for about 1 .*epsilon of about [0-9.]+,"
+    with pytest.warns(WeakFitWarning), pytest.warns(WeakSignalWarning, match=expected) as caught:
         FactorAnalysis(4, epsilon=0.3, data_norm=1.0).fit(X)
     needed = float(str(caught[0].message).split("epsilon of about ")[1].split(",")[0])
     assert factors_allowed(300, 10, epsilon=1.05 * needed) >= 4
@@ -404,7 +411,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_the_charge(tmp_path, adjac
 def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
     """At least as likely as scikit-learn's, from more starts; the same covariance where both converge."""
     X = factor_rows(n=n, d=d)
-    model = FactorAnalysis(2, epsilon=math.inf, data_norm=1.0, random_state=0).fit(X)
+    model = FactorAnalysis(2, epsilon=math.inf, data_norm=100.0, random_state=0).fit(X)
     plain = PlainFactorAnalysis(2, max_iter=5000, tol=1e-8, svd_method="lapack").fit(X)
     assert model.score(X) > plain.score(X) - 1e-4 * d
     if n > d:

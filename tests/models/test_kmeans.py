@@ -27,6 +27,7 @@ from dpem.errors import (
     InvalidArgumentError,
     ModelFileError,
     OutputError,
+    WeakFitWarning,
     WeakSignalWarning,
 )
 from dpem.testing import Recording, insecure_noise, record, replay
@@ -115,7 +116,8 @@ def test_exactly_k_centres_always(n, adjacency):
 def test_many_columns_degrade_gracefully():
     """500 columns: finite centres, no error."""
     X = np.random.default_rng(0).normal(0, 0.02, (300, 500))
-    model = KMeans(4, epsilon=5.0, data_norm=1.0).fit(X)
+    with pytest.warns(WeakSignalWarning, match=r"the centre of 'x0' .* and 495 more.*fewer clusters"):
+        model = KMeans(4, epsilon=5.0, data_norm=1.0).fit(X)
     assert np.isfinite(model.cluster_centers_).all()
 
 
@@ -251,13 +253,17 @@ dpem.KMeans(5, data_norm=9.0, max_iter=500, verbose=1, **budget).fit(X)
 
 
 def test_warnings_from_public_numbers():
-    """Too little signal names what would help; a careless delta is pointed out; add/remove stays silent."""
+    """Too little signal names what would help; a careless delta is pointed out, by a noisy number too."""
     X, _ = blobs(n=200)
-    with pytest.warns(WeakSignalWarning, match=r"epsilon of at least .* or at most \d+ cluster"):
+    with (
+        pytest.warns(WeakFitWarning, match="of 8 centres by more than half of the way"),
+        pytest.warns(WeakSignalWarning, match=r"epsilon of at least .* or at most \d+ cluster"),
+    ):
         KMeans(8, epsilon=0.5, data_norm=1.0).fit(X)
     with pytest.warns(DeltaWarning, match="number of rows \\(200\\)"):
         KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0).fit(X)
-    KMeans(8, epsilon=0.5, delta=0.01, data_norm=1.0, adjacency="add_remove").fit(X)
+    with pytest.warns(DeltaWarning, match=r"number of rows \(about \d+\)"):  # of the noisy number
+        KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0, adjacency="add_remove").fit(X)
 
 
 def test_the_number_of_rows_stays_private(tmp_path):
@@ -298,7 +304,7 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
 def test_infinite_epsilon_is_plain_and_says_so(tmp_path):
     """The plain fit is scikit-learn's, marked as not private, and never with a ledger."""
     X, _ = blobs()
-    model = KMeans(3, epsilon=math.inf, data_norm=1.0, random_state=0).fit(X)
+    model = KMeans(3, epsilon=math.inf, data_norm=2.0, random_state=0).fit(X)
     plain = PlainKMeans(3, n_init=10, random_state=0).fit(X)
     assert -model.score(X) == pytest.approx(plain.inertia_, rel=1e-6)
     assert not model.privacy_.is_private
@@ -391,8 +397,9 @@ def test_predict_transform_score():
     assert not hasattr(model, "fit_predict")
 
 
-def test_sample_weight_is_refused_with_a_reason():
-    with pytest.raises(InvalidArgumentError, match="how far one row can move the result"):
+def test_sample_weights_do_not_exist():
+    """Weights would change how far one row can move the result: there is no such argument."""
+    with pytest.raises(TypeError, match="sample_weight"):
         KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0], sample_weight=np.ones(3000))
 
 
@@ -460,22 +467,14 @@ def test_clone_keeps_arguments():
 class SeededKMeans(KMeans):
     """Two fits of the same rows agree, as scikit-learn's checks want it: the noise repeats."""
 
-    def fit(self, X, y=None, sample_weight=None):
+    def fit(self, X, y=None):
         with insecure_noise(0):
-            return super().fit(X, y, sample_weight)
+            return super().fit(X, y)
 
 
-_WEIGHTS = "weights are refused: they would change how far one row can move the result"
 EXPECTED_FAILURES = {
     "check_dtype_object": "cells are never parsed by looking at them: object arrays are refused by type",
     "check_estimators_nan_inf": "fit never raises on private values: such rows count as the domain's centre",
-    "check_sample_weights_pandas_series": _WEIGHTS,
-    "check_sample_weights_not_an_array": _WEIGHTS,
-    "check_sample_weights_list": _WEIGHTS,
-    "check_all_zero_sample_weights_error": _WEIGHTS,
-    "check_sample_weights_shape": _WEIGHTS,
-    "check_sample_weights_not_overwritten": _WEIGHTS,
-    "check_sample_weight_equivalence_on_dense_data": _WEIGHTS,
 }
 
 

@@ -34,8 +34,7 @@ def sample_score(subject: Subject, row: NDArray[np.float64], n: int = 200) -> Ca
     """Return a score of how near the nearest of `n` sampled rows comes to a parsed row."""
 
     def score(model: Any) -> float:
-        drawn = model.sample(n)
-        rows = parsed(subject, drawn[0] if isinstance(drawn, tuple) else drawn)
+        rows = parsed(subject, model.sample(n))
         with np.errstate(all="ignore"):
             return -float(np.nansum((rows - row[:, None]) ** 2, axis=0).min())
 

@@ -79,7 +79,6 @@ def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
             f"with --model mixture or --model table."
         )
     drawn = model.sample(n, given) if given else model.sample(n)
-    drawn = drawn[0] if isinstance(drawn, tuple) else drawn
     if not isinstance(drawn, pd.DataFrame):
         return pd.DataFrame(drawn, columns=dpem.report.column_names(model))
     # Components come in order; rows of a table need none.

@@ -57,6 +57,8 @@ class Domain:
         Column bounds that rows are clipped to first.
     schema : Schema, optional
         What the bounds were declared in.
+    keeps_distances : bool
+        Whether distances keep their proportions; else columns are scaled by the widths of their bounds.
     """
 
     centre: NDArray[np.float64]
@@ -64,6 +66,7 @@ class Domain:
     low: NDArray[np.float64] | None
     high: NDArray[np.float64] | None
     schema: Schema | None = None
+    keeps_distances: bool = True
 
     @classmethod
     def from_arguments(
@@ -115,7 +118,7 @@ class Domain:
                 f"Expected bounds between {_SMALLEST_RADIUS:g} and {1 / _SMALLEST_RADIUS:g} wide, got "
                 f"{smallest:g} to {largest:g} from centre to corner. Change the unit of the columns."
             )
-        return cls(centre, scale, low, high, schema)
+        return cls(centre, scale, low, high, schema, keep_distances)
 
     @property
     def n_columns(self) -> int:
@@ -128,6 +131,13 @@ class Domain:
         return float(self.scale.max())
 
     @property
+    def distance_unit(self) -> float:
+        """What a distance of 1 in the scaled ball is: in the user's units, or in public widths of columns."""
+        if self.low is None or self.high is None or self.keeps_distances:
+            return self.radius
+        return float(self.scale[0] / (self.high[0] - self.low[0]))
+
+    @property
     def source(self) -> str:
         """Where the bounds came from, for the privacy statement."""
         return "declared" if self.schema is None else self.schema.source
@@ -138,6 +148,13 @@ class Domain:
         if self.low is not None and self.high is not None:
             return self.low, self.high
         return self.centre - self.scale, self.centre + self.scale
+
+    @property
+    def grid_box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The column bounds in grid units; None for a ball."""
+        if self.low is None or self.high is None:
+            return None
+        return (self.low - self.centre) / self.scale * GRID, (self.high - self.centre) / self.scale * GRID
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Turn a block of shape (columns, rows) into integers (as floats) of norm at most 2^24 per row.
@@ -193,7 +210,7 @@ class Domain:
         if self.low is not None and self.high is not None:
             return np.minimum(np.maximum(rows, self.low), self.high)
         relative = rows - self.centre
-        norm = np.sqrt(((relative / self.scale) ** 2).sum(axis=1, keepdims=True))
+        norm = np.sqrt(np.nansum((relative / self.scale) ** 2, axis=1, keepdims=True))  # NaN: missing cells
         return np.asarray(self.centre + relative / np.maximum(norm, 1.0))
 
     def points_to_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:

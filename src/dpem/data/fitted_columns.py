@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,13 @@ def check_columns(estimator: Any, source: RowSource) -> None:
     """Raise unless the columns are those of the fit; the words are scikit-learn's."""
     check_is_fitted(estimator)
     names = getattr(estimator, "feature_names_in_", None)
+    if (names is None) != (source.names is None) and getattr(estimator, "schema", None) is None:
+        has, other = ("has", "without") if names is None else ("does not have valid", "with")
+        warnings.warn(  # in scikit-learn's words
+            f"X {has} feature names, but {type(estimator).__name__} was fitted {other} feature names",
+            UserWarning,
+            stacklevel=5,
+        )
     if names is not None and source.names is not None and list(names) != list(source.names):
         raise InvalidArgumentError(
             "The feature names should match those that were passed during fit: "

@@ -357,7 +357,13 @@ def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
         )
     if isinstance(data, list | tuple):
         data = _nested_rows(data, width)
-    array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
+    try:
+        array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
+    except (TypeError, ValueError) as error:  # of the type alone: lists are read above, cell by cell
+        raise InvalidArgumentError(
+            f"Expected an array or a DataFrame, got {type(data).__name__}, which is not a table of rows. "
+            f"Convert it to one first."
+        ) from error
     if array.ndim != 2:
         raise InvalidArgumentError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "

@@ -75,7 +75,9 @@ def _row_vectors(
     vectors = np.zeros((size, rows.shape[1]))
     with quiet():
         for i in range(rows.shape[1]):
-            with quiet():  # anew for every row: a model's own settings of warnings and errors end with the row
+            with (
+                quiet()
+            ):  # anew for every row: a model's own settings of warnings and errors end with the row
                 try:
                     vector = np.asarray(call(copy.deepcopy(model), rows[:, i].copy()), dtype=np.float64)
                     if vector.shape == (size,) and np.isfinite(vector).all():

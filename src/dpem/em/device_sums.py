@@ -99,7 +99,10 @@ def relative_sums(statistic: RelativeSums, rows: torch.Tensor) -> torch.Tensor:
     """Return `RelativeSums`: at most 2^40 in a block."""
     centres = on_device(statistic.centres, rows)
     labels, _ = _nearest(rows, centres)
-    relative = _onto_unit_grid(rows - centres.T[:, labels], statistic.radius, LINEAR_BITS)
+    relative = rows - centres.T[:, labels]
+    if statistic.stretch is not None:
+        relative = relative / on_device(statistic.stretch, rows)[:, None]
+    relative = _onto_unit_grid(relative, statistic.radius, LINEAR_BITS)
     counts = torch.bincount(labels, minlength=len(centres)) * statistic.count_units
     found = torch.zeros_like(centres).index_add_(0, labels, relative.T)
     return torch.cat([counts, found.to(torch.int64).ravel()])

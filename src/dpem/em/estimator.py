@@ -25,11 +25,12 @@ from dpem.data.schema import require_schema
 from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import read_model, write_model
 from dpem.em.plan import Plan
+from dpem.em.planned_columns import PlannedColumns, warn_of_noise
 from dpem.em.release import CHARGED, ReleaseGate
 from dpem.em.saved_arrays import require, require_positive
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows, rows_to_release
-from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError
+from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError, WeakFitWarning
 from dpem.privacy.ledger import Charge, Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import PublicRandom, public_random
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data.levels import LevelGrid
+    from dpem.em.planned_columns import ExpectedNoise
 
 __all__ = [
     "Adjacency",
@@ -145,8 +147,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _unit(self) -> PrivacyUnit:
         return PrivacyUnit(self.rows_per_person, self.person)
 
-    def _random(self) -> PublicRandom:
-        """Return the generator of the free post-processing; it never touches the noise."""
+    def _random(self, random_state: Any = None) -> PublicRandom:
+        """Return the generator of the free post-processing; it never touches the noise.
+
+        A `random_state` of the call replaces that of the estimator.
+        """
+        if random_state is not None:
+            return public_random(random_state)
         transcript = active_transcript()
         return public_random(
             self.random_state if transcript is None else transcript.public_seed(self.random_state)
@@ -159,14 +166,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self._warn_of_delta(source.n_rows)
         return source.n_rows
 
-    def _warn_of_delta(self, n_rows: int) -> None:
+    def _warn_of_delta(self, n_rows: float, *, stacklevel: int = 4) -> None:
         if self.delta >= 1 / n_rows:
+            about = "" if isinstance(n_rows, int) else "about "
             warnings.warn(
-                f"delta={self.delta:g} is not below one over the number of rows ({n_rows}): a "
+                f"delta={self.delta:g} is not below one over the number of rows ({about}{n_rows:.0f}): a "
                 f"mechanism that publishes one row outright would meet it. Choose a smaller delta.",
                 DeltaWarning,
-                stacklevel=4,
+                stacklevel=stacklevel,
             )
+
+    def _planned_columns(self, domain: Domain, names: Sequence[str] | None = None) -> PlannedColumns:
+        """Return the columns with a public guess of their spread."""
+        return PlannedColumns.of_domain(domain, self._column_names() if names is None else names, None)
+
+    def _warn_of_noise(
+        self, entries: Sequence[ExpectedNoise], domain: Domain, plan: Plan, also: str, *, stacklevel: int
+    ) -> None:
+        """Warn of columns that noise will blur, from public numbers or from a released number of rows."""
+        low, high = domain.box
+        warn_of_noise(entries, (high - low).tolist(), plan, also=also, stacklevel=stacklevel + 1)
 
     def _gate(self, plan: Plan, source: RowSource, domain: RowGrid, n_jobs: int | None = None) -> ReleaseGate:
         """Charge the whole plan and return the gate that may read the rows."""
@@ -194,18 +213,45 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise
 
     def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid | LevelGrid) -> None:
-        """Write columns, plan and privacy statement of a finished fit."""
+        """Write columns, plan and privacy statement of a finished fit, then warn of what is weak in it."""
         gate.close()
         keep_columns(self, source)
         plan = gate.plan
         self.plan_, self.charge_ = plan, gate.charge
         self.n_rows_ = source.n_rows if plan.adjacency == "replace_one" else None
         self.privacy_ = gate.statement(domain.describe(self._column_names()), domain.source)
+        if self.n_rows_ is None and gate.n_rows is not None:
+            self._warn_of_delta(float(gate.n_rows))
+        weak = self._weakness()
+        if weak:
+            warnings.warn(
+                f"{weak} Use a larger epsilon, more rows, or ask for less.",
+                WeakFitWarning,
+                stacklevel=3,
+            )
+
+    def _weakness(self) -> str:
+        """Say which released parameters are mostly noise, by their standard errors; "" for none."""
+        return ""
 
     def _column_names(self) -> Sequence[str] | None:
         if self.schema is not None:
             return self.schema.names
         return getattr(self, "feature_names_in_", None)
+
+    def _plain_rows(self, source: RowSource, domain: Domain) -> NDArray[np.float64]:
+        """Return the rows (n, d) of a fit without privacy: clipped as a private fit does, NaN an error."""
+        rows = source.in_memory().block().T
+        bad = (np.isinf(rows) if self._allows_missing else ~np.isfinite(rows)).any(axis=0)
+        if bad.any():
+            names = source.names or [f"x{j}" for j in range(rows.shape[1])]
+            which = ", ".join(repr(names[j]) for j in np.flatnonzero(bad))
+            what = "infinity" if self._allows_missing else "NaN or infinity"
+            raise InvalidArgumentError(
+                f"Expected finite numbers with epsilon=inf: Input X contains {what} in column {which}. Drop "
+                f"or fill those rows. (A private fit never raises because of a value.)"
+            )
+        return domain.clip(rows)
 
     def _state_not_private(self, source: RowSource) -> None:
         keep_columns(self, source)
@@ -356,6 +402,12 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         model.n_rows_ = None if n_rows is None else _validate.integer(n_rows, "n_rows")
         model._restore_arrays(arrays)
         return model
+
+    def __sklearn_tags__(self) -> Any:
+        """Say whether rows may have missing cells."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_missing
+        return tags
 
     def _repr_html_inner(self) -> str:
         """Return scikit-learn's diagram, with the privacy statement below it once fitted."""

@@ -21,13 +21,26 @@ if TYPE_CHECKING:
     from dpem.em.release import Gate
     from dpem.em.statistics import ReleasedStatistics
 
-__all__ = ["Frame", "clip_radius", "first_frame", "narrower_frame", "private_frame", "private_second_moment"]
+__all__ = [
+    "Box",
+    "Frame",
+    "clip_radius",
+    "column_stretch",
+    "first_frame",
+    "inside_box",
+    "narrower_frame",
+    "private_frame",
+    "private_second_moment",
+]
 
 # Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
 _BINS = 16
 _EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 2)
 # What a radius may leave outside: no more than one in twenty, of rows that noise hides and of second moment.
 _MOST_HIDDEN = 0.05
+
+
+Box = tuple["NDArray[np.float64]", "NDArray[np.float64]"]  # lower and upper corner, grid units
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,11 +71,17 @@ class Frame:
 
 
 def private_frame(
-    gate: Gate, n_columns: int, n_rows: float | None, quantile: float, names: tuple[str, str]
+    gate: Gate,
+    n_columns: int,
+    n_rows: float | None,
+    quantile: float,
+    names: tuple[str, str],
+    box: Box | None = None,
 ) -> Frame:
     """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
 
-    `n_rows` is None where the number of rows is private; the first release then yields it too.
+    `n_rows` is None where the number of rows is private; the first release then yields it too. The centre is
+    held to the public `box`, in grid units.
     """
     centre_stage, radius_stage = names
     released = gate.release(centre_stage, Sums(n_columns, counted=n_rows is None))
@@ -71,11 +90,40 @@ def private_frame(
     mean = released.values[:n_columns] / n
     # James-Stein: a mean that noise alone could have made is drawn to the public centre.
     noise = n_columns * (released.noise_stddev[0] / n) ** 2
-    centre = onto_grid((mean * kept_part(float(mean @ mean), noise))[None])[0]
+    centre = onto_grid(inside_box((mean * kept_part(float(mean @ mean), noise))[None], box))[0]
 
     largest = GRID + float(np.sqrt(centre @ centre))
     found = narrower_frame(gate, Frame(centre, largest, n), quantile, radius_stage)
     return found if found.radius < GRID else Frame(np.zeros(n_columns), GRID, n)
+
+
+def inside_box(points: NDArray[np.float64], box: Box | None) -> NDArray[np.float64]:
+    """Move points of shape (k, d) into a public box, where there is one."""
+    return points if box is None else np.minimum(np.maximum(points, box[0]), box[1])
+
+
+def column_stretch(radius: float, widths: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    r"""Return what columns are divided by before clipping, so that noise is small in narrow columns.
+
+    Rows relative to a centre lie in a ball of the radius R and in a box: column j differs by at most its
+    public width b_j. The ellipsoid of least volume around both has the half-axes R s_j, with
+    s_j = sqrt(d) b_j / R for the narrowest columns and one common value 1 / sqrt(lambda) for the others,
+    where lambda = (d - m) / (d - d sum b_j^2 / R^2) over the m narrow ones. Scaled by them, rows lie in the
+    same ball as before, and the noise of a narrow column follows its width. None where no column is narrow.
+    """
+    d = len(widths)
+    squared = np.sort((widths / radius) ** 2)
+    level, m = 1.0, 0  # the common half-axis, squared: 1 / lambda
+    while m < d and d * squared[m] < level:
+        m += 1
+        left = d * (1.0 - squared[:m].sum())
+        if m == d or left <= 0:
+            level = np.inf
+            break
+        level = left / (d - m)
+    if m == 0:
+        return None
+    return np.sqrt(np.minimum(d * (widths / radius) ** 2, level))
 
 
 def first_frame(gate: Gate, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Frame:

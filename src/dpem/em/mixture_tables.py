@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from dpem.em.statistics import ReleasedStatistics
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["MixtureTables"]
+__all__ = ["ROW_UNIT", "MixtureTables"]
 
 _SHARE_BITS = 16  # of a responsibility
 _TABLE_BITS = 12  # of a probability that stands for a missing cell
-_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # what one row is in the sums
+ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # what one row is in the sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +69,7 @@ class MixtureTables:
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
         """Return that of vectors of bounded norm in a cone."""
         require_gaussian(norm)
-        bound = math.sqrt(1 + len(self.tables) + self._n_missing) * _UNIT
+        bound = math.sqrt(1 + len(self.tables) + self._n_missing) * ROW_UNIT
         return sensitivity.clipped_vector(math.nextafter(bound, math.inf), adjacency, cone=True)
 
     @cached_property
@@ -111,4 +111,6 @@ class MixtureTables:
 
     def read(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], float]:
         """Return released sums in rows, (k, entries), and the deviation of their noise."""
-        return released.values.reshape(len(self.weights), -1) / _UNIT, float(released.noise_stddev[0]) / _UNIT
+        return released.values.reshape(len(self.weights), -1) / ROW_UNIT, float(
+            released.noise_stddev[0]
+        ) / ROW_UNIT

@@ -327,12 +327,14 @@ class RelativeSums:
     """Counts, and sums of rows relative to their nearest centre, clipped to a radius. Eq. (S-4) with c = 0.
 
     Noise is then relative to the size of a cluster, not to that of the domain. In units of the radius:
-    counts have weight `count_weight`, sums weight 1.
+    counts have weight `count_weight`, sums weight 1. With `stretch`, columns are divided by it before they
+    are clipped: noise in a column is proportional to its entry.
     """
 
     centres: NDArray[np.float64]  # (k, d), integers
     radius: float  # grid units
     count_weight: float
+    stretch: NDArray[np.float64] | None = None  # (d,), public or released
     noise_shape: None = None
     coarse_bits: int = 0
 
@@ -361,7 +363,10 @@ class RelativeSums:
         """Sum counts and relative rows by nearest centre."""
         k = len(self.centres)
         labels, _ = nearest(rows, self.centres)
-        relative = onto_unit_grid(rows - self.centres.T[:, labels], self.radius, LINEAR_BITS)
+        relative = rows - self.centres.T[:, labels]
+        if self.stretch is not None:
+            relative /= self.stretch[:, None]
+        relative = onto_unit_grid(relative, self.radius, LINEAR_BITS)
         counts = np.bincount(labels, minlength=k) * self.count_units
         # Integers below 2^20 times the rows of a block: their float sums are exact.
         sums = [np.bincount(labels, weights=column, minlength=k) for column in relative]

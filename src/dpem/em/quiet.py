@@ -22,7 +22,7 @@ __all__ = ["quiet", "without_warnings"]
 
 
 class _HereAlone(threading.local):
-    """Stand in for a compiled pattern: match every message in threads inside a quiet block, none elsewhere."""
+    """A stand-in for a compiled pattern: it matches every message in threads inside a quiet block alone."""
 
     depth = 0
     pattern = "(?!)"  # what libraries read that copy filters to other processes: it matches nothing

@@ -91,6 +91,7 @@ class ReleaseGate:
         self._transcript = active_transcript()
         require_no_recording(recording=active_recording() is not None)
         self.charge: Charge | None = None
+        self.n_rows: float | None = None  # public, or as a release of the fit told it
         if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
             with uninterrupted(CHARGED if ledger is not None else None):
                 self._pay(ledger, purpose)

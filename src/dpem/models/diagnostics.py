@@ -6,26 +6,27 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.data import Domain
 from dpem.data.domain import GRID
 from dpem.em.one_release import ClippedRows, PrivateValue, release_one
 from dpem.em.queries import LINEAR_BITS, IntervalSum, SquaredDistances
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
-from dpem.models.nearest_centre import squared_distance_to_nearest
+from dpem.models.nearest_centre import keeps_distances, squared_distance_to_nearest
 
 if TYPE_CHECKING:
     import os
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, Schema
+    from dpem.data import Schema
     from dpem.em.estimator import Ledger
     from dpem.em.statistics import ReleasedStatistics
 
 __all__ = ["clipped_fraction", "nicv", "private_nicv"]
 
 
-def nicv(X: Any, centers: NDArray[np.float64]) -> float:
+def nicv(X: Any, centers: NDArray[np.float64], *, bounds: Any = None, schema: Schema | None = None) -> float:
     """Return the normalised intra-cluster variance: the mean squared distance to the nearest centre.
 
     It is as sensitive as X. For a number that may be published, see :func:`private_nicv`.
@@ -36,17 +37,30 @@ def nicv(X: Any, centers: NDArray[np.float64]) -> float:
         Rows.
     centers : ndarray of shape (k, d)
         Centres.
+    bounds : (low, high), optional
+        Public limits of the columns: distances are then in widths of these, as in :class:`dpem.KMeans` with
+        ``scale="bounds"``. Unless given, in the columns' own units.
+    schema : Schema, optional
+        Instead of bounds.
 
     Examples
     --------
     >>> import numpy as np
     >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]))
     0.6666666666666666
+    >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]), bounds=(0, 10))
+    0.006666666666666667
     """
+    rows = open_rows(X, schema)
+    units = np.ones(rows.n_columns)
+    if bounds is not None or schema is not None:
+        low, high = Domain.from_arguments(rows.n_columns, bounds=bounds, schema=schema).box
+        units = high - low
+    points = np.asarray(centers, dtype=np.float64) / units
     total, n_rows = 0.0, 0
-    for piece in open_rows(X).pieces():
+    for piece in rows.pieces():
         for block in piece.blocks():
-            total += squared_distance_to_nearest(block.T, np.asarray(centers, dtype=np.float64))
+            total += squared_distance_to_nearest(block.T / units, points)
             n_rows += block.shape[1]
     return total / max(n_rows, 1)
 
@@ -56,10 +70,11 @@ def private_nicv(
     centers: NDArray[np.float64],
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = 1e-6,
     bounds: Any = None,
     data_norm: float | None = None,
     schema: Schema | None = None,
+    scale: str | None = None,
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
     person: str | None = None,
@@ -76,8 +91,8 @@ def private_nicv(
         Rows.
     centers : ndarray of shape (k, d)
         Public or released centres.
-    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, person, ledger, n_jobs
-        As in :class:`dpem.KMeans`.
+    epsilon, delta, bounds, data_norm, schema, scale, adjacency, rows_per_person, person, ledger, n_jobs
+        As in :class:`dpem.KMeans`; with ``scale="bounds"`` distances are in widths of the bounds.
 
     Examples
     --------
@@ -91,7 +106,7 @@ def private_nicv(
 
     def statistic(domain: Domain, private_n: bool) -> SquaredDistances:
         inside = points.ndim == 2 and len(points) >= 1 and points.shape[1] == domain.n_columns
-        if not inside or not (np.linalg.norm(points - domain.centre, axis=1) <= domain.radius).all():
+        if not inside or not (np.linalg.norm((points - domain.centre) / domain.scale, axis=1) <= 1).all():
             raise InvalidArgumentError(
                 f"Expected centers of shape (k, {domain.n_columns}) inside the domain of the rows, got shape "
                 f"{points.shape}, or a centre that is outside or not finite. Nothing was charged."
@@ -100,7 +115,7 @@ def private_nicv(
 
     def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
         n = n_rows if n_rows is not None else max(1.0, released.values[1] / 2.0**LINEAR_BITS)
-        unit = statistic(domain, n_rows is None).unit * (domain.radius / GRID) ** 2 / n
+        unit = statistic(domain, n_rows is None).unit * (domain.distance_unit / GRID) ** 2 / n
         return released.values[0] * unit, released.noise_stddev[0] * unit
 
     return release_one(
@@ -108,6 +123,7 @@ def private_nicv(
         statistic,
         value,
         purpose="private_nicv",
+        keep_distances=keeps_distances(scale, bounds, schema),
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,
@@ -125,7 +141,7 @@ def clipped_fraction(
     X: Any,
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = 1e-6,
     bounds: Any = None,
     data_norm: float | None = None,
     schema: Schema | None = None,

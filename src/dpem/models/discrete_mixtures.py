@@ -40,7 +40,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         n_components: int = 1,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         schema: Schema | None = None,
         adjacency: str = "replace_one",
@@ -90,21 +90,31 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         """Return the mean log-probability of the rows. As sensitive as X."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.intp]]:
+    def sample(self, n_samples: int = 1, *, random_state: Any = None, return_components: bool = False) -> Any:
         """Draw rows from the model: free, since its parameters are released.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+            How many.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
+        return_components : bool, default False
+            Whether to return the component of each row, too.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features), or DataFrame
             Rows; a DataFrame with the names and types of the schema, where there is one.
         y : ndarray of shape (n_samples,)
-            Their components, in rising order.
+            With `return_components`: their components, in rising order.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
-        random_state, locked = self._random(), read_only(self.parameters_)
+        random_state, locked = self._random(random_state), read_only(self.parameters_)
         labels = self._model.labels(n, locked, random_state)
-        return self._as_declared(self._model.sample_labelled(labels, locked, random_state)), labels
+        drawn = self._as_declared(self._model.sample_labelled(labels, locked, random_state))
+        return (drawn, labels) if return_components else drawn
 
     def _keep(self, schema: Schema, parameters: Parameters) -> None:
         super()._keep(schema, parameters)

@@ -6,6 +6,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from dpem import _validate
 from dpem._threads import one_thread
@@ -15,14 +16,15 @@ from dpem.em.plan import Plan, PrivacyUnit
 from dpem.em.progress import Progress
 from dpem.em.projection import ProjectedDomain, orthonormal_basis
 from dpem.em.standard_errors import spread_of_draws
-from dpem.errors import InvalidArgumentError, WeakSignalWarning
+from dpem.errors import WeakSignalWarning
+from dpem.models import expected_noise
 from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
 from dpem.models.factor_fit import FactorRequest, FactorShape, fit_moment
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -52,7 +54,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         Factors. `dpem.factors_allowed` tells how many noise leaves room for.
     epsilon : float
         The privacy budget. ``math.inf`` runs plain EM on the sample moment, marked as not private.
-    delta : float, default 1e-5
+    delta : float, default 1e-6
         The other half of the budget: choose it well below one over the number of rows.
     bounds : (low, high)
         Public limits of the columns, numbers or one per column. Values beyond are clipped.
@@ -71,6 +73,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    max_iter, tol : int and float
+        For the fit without privacy alone: EM stops after `max_iter` steps, or when ten of them raise the
+        log-likelihood by less than `tol` per column.
     ledger : Ledger or path, optional
         Where the budget is charged before a row is read.
     random_state : int or RandomState, optional
@@ -127,7 +132,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         n_components: int = 2,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         data_norm: float | None = None,
         schema: Schema | None = None,
@@ -135,6 +140,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        max_iter: int = 2000,
+        tol: float = 1e-7,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -150,6 +157,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.max_iter = max_iter
+        self.tol = tol
         self.ledger = ledger
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -180,9 +189,10 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         progress = Progress("FactorAnalysis", self.verbose)
         request, projected = self._request(domain)
         if self._plain:
-            return self._fit_plain(source, request.n_components, random_state, progress)
+            rows = self._plain_rows(source, domain)
+            return self._fit_plain(source, rows, request.n_components, random_state, progress)
         n_rows = self._public_rows(source)
-        plan = self._plan(request, n_rows)
+        plan = self._plan(request, n_rows, domain, source.names)
         gate = self._gate(plan, source, domain if projected is None else projected)
         with self._charged():
             fitted = fit_moment(gate, request, n_rows, random_state, progress)
@@ -193,7 +203,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
         # All at once, so that no interrupt leaves parameters beside another fit's statement.
         scale = domain.scale
-        self._keep(domain.from_grid(mean * GRID), factors.scaled(scale))
+        # Public knowledge: the mean lies in the bounds.
+        self._keep(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
         units = (scale, scale, scale**2)
         self.standard_errors_ = {
             name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)
@@ -204,6 +215,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 
     def _check_arguments(self) -> None:
         _validate.integer(self.n_components, "n_components")
+        _validate.integer(self.max_iter, "max_iter")
+        _validate.non_negative(self.tol, "tol")
         self._check_budget()
 
     @property
@@ -222,7 +235,23 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         projected = ProjectedDomain(domain, basis)
         return FactorRequest(k, projected.n_columns, (d, basis.shape[1])), projected
 
-    def _plan(self, request: FactorRequest, n_rows: int | None) -> Plan:
+    def _weakness(self) -> str:
+        """Compare what noise does to a column's mean with the column's own deviation."""
+        spread = np.sqrt((self.components_**2).sum(axis=0) + self.noise_variance_)
+        noisy = int((self.standard_errors_["mean"] > spread / 2).sum())
+        if not noisy:
+            return ""
+        return (
+            f"Noise moves the mean of {noisy} of {len(spread)} columns by more than half of their deviation."
+        )
+
+    def _plan(
+        self,
+        request: FactorRequest,
+        n_rows: int | None,
+        domain: Domain,
+        names: Sequence[str] | None = None,
+    ) -> Plan:
         """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
         plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
         if n_rows is None:
@@ -231,13 +260,22 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             return plan
         shape = FactorShape.allowed(request.n_columns, n_rows, plan)
         most = request.n_columns if request.basis_shape is None else request.basis_shape[1]
-        _warn_if_hidden(request.n_components, most, shape, plan)
-        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        refined = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        if not _warn_if_hidden(request.n_components, most, shape, plan) and request.basis_shape is None:
+            columns = self._planned_columns(domain, names)
+            _, entries = expected_noise.of_factors(request, refined, n_rows, columns)
+            means = [entry for entry in entries if entry.parameter == "mean"]
+            self._warn_of_noise(means, domain, plan, ", narrower public bounds", stacklevel=3)
+        return refined
 
-    def _fit_plain(self, source: RowSource, k: int, random_state: PublicRandom, progress: Progress) -> Self:
-        rows = source.in_memory().block().T
-        if not np.isfinite(rows).all():
-            raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
+    def _fit_plain(
+        self,
+        source: RowSource,
+        rows: NDArray[np.float64],
+        k: int,
+        random_state: PublicRandom,
+        progress: Progress,
+    ) -> Self:
         mean = rows.mean(axis=0)
         centred = (rows - mean) / np.sqrt(len(rows))
         n, d = rows.shape
@@ -245,7 +283,15 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         if d > n:
             moment = LowRankMoment(centred.T, np.eye(n), np.zeros(d))
         progress.step("factors")
-        factors, self.n_iter_ = fit_factors(moment, k, random_state, least_noise=1e-6)
+        factors, self.n_iter_ = fit_factors(
+            moment, k, random_state, least_noise=1e-6, max_iter=self.max_iter, tol=self.tol
+        )
+        if self.n_iter_ >= self.max_iter:
+            warnings.warn(
+                f"Plain EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self._keep(mean, Factors(factors.loadings, np.maximum(factors.noise, _SMALLEST_PLAIN_NOISE)))
         fitted = (self.mean_, self.components_, self.noise_variance_)
         self.standard_errors_ = {name: np.zeros_like(v) for name, v in zip(_PARTS, fitted, strict=True)}
@@ -344,7 +390,7 @@ def factors_allowed(
     n_columns: int,
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = 1e-6,
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
 ) -> int:
@@ -386,10 +432,10 @@ def _allowed(n_columns: int, shape: FactorShape) -> int:
     return min(n_columns - 1, int(n_columns * shape.factors))
 
 
-def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> None:
+def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> bool:
     """Say from public numbers when noise leaves room for fewer factors, and what would help."""
     if k <= n_columns * shape.factors:
-        return
+        return False
     allowed = _allowed(n_columns, shape)
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
     warnings.warn(
@@ -399,3 +445,4 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> N
         WeakSignalWarning,
         stacklevel=4,
     )
+    return True

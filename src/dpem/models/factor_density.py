@@ -34,7 +34,7 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
     if TYPE_CHECKING:
 
         def _rows(self, X: Any) -> NDArray[np.float64]: ...
-        def _random(self) -> PublicRandom: ...
+        def _random(self, random_state: Any = None) -> PublicRandom: ...
         def _public_domain(self, n_columns: int) -> Domain: ...
 
     @property
@@ -83,13 +83,15 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         weighted, inner = self._inner()
         return np.asarray(np.diag(1 / self.noise_variance_) - weighted.T @ np.linalg.solve(inner, weighted))
 
-    def sample(self, n_samples: int = 1) -> Any:
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
         """Draw rows from the density: free, since the density is released.
 
         Parameters
         ----------
         n_samples : int, default 1
             How many.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
 
         Returns
         -------
@@ -97,9 +99,9 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
             Rows; of a private model, moved into its bounds as the rows were that it was fitted to. With a
             schema a DataFrame with its names and types, whole numbers whole.
         """
-        n = _validate.integer(n_samples, "n_samples")
         check_is_fitted(self)
-        random_state = self._random()
+        n = _validate.integer(n_samples, "n_samples")
+        random_state = self._random(random_state)
         k, d = self.components_.shape
         rows = self.mean_ + random_state.normal(size=(n, k)) @ self.components_
         rows += random_state.normal(size=(n, d)) * np.sqrt(self.noise_variance_)

@@ -190,7 +190,7 @@ def fit_moment(
     """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
     progress.step("radius")
     frame = first_frame(gate, request.n_columns, n_rows, _HELD, "radius")
-    n = frame.n_rows
+    n = gate.n_rows = frame.n_rows
     shape = FactorShape.allowed(request.n_columns, n, gate.plan)
     if n_rows is None:
         gate.refine(_RESERVED, request.stages(shape, gate.plan.adjacency))

@@ -159,7 +159,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
     if TYPE_CHECKING:
 
         def _rows(self, X: Any) -> NDArray[np.float64]: ...
-        def _random(self) -> PublicRandom: ...
+        def _random(self, random_state: Any = None) -> PublicRandom: ...
         def _domain(
             self, n_columns: int, names: Sequence[str] | None = None, *, keep_distances: bool = True
         ) -> Domain: ...
@@ -224,13 +224,17 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         """Return the mean log-density of the rows. As sensitive as X; see `private_score`."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.intp]]:
+    def sample(self, n_samples: int = 1, *, random_state: Any = None, return_components: bool = False) -> Any:
         """Draw rows from the density: free, since the density is released.
 
         Parameters
         ----------
         n_samples : int, default 1
             How many.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
+        return_components : bool, default False
+            Whether to return the component of each row, too, as scikit-learn does.
 
         Returns
         -------
@@ -238,11 +242,12 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
             Rows; of a private model, moved into its bounds as the rows were that it was fitted to. With a
             schema a DataFrame with its names and types, whole numbers whole.
         y : ndarray of shape (n_samples,)
-            Their components, in rising order; -1 for the background.
+            With `return_components`: their components, in rising order; -1 for the background.
         """
+        check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
         weights, means, covariances = self._all_components()
-        random_state = self._random()
+        random_state = self._random(random_state)
         counts = random_state.multinomial(n, weights / weights.sum())
         factors = cholesky(covariances)
         labels = np.concatenate([np.arange(self.n_components_), np.full(len(self.background_.weights), -1)])
@@ -254,7 +259,8 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         X = np.concatenate([rows[i] for i in order])
         if self.privacy_.event is not None:
             X = self._domain(self.n_features_in_).clip(X)
-        return self._as_declared(X), np.repeat(labels[order], counts[order])
+        drawn = self._as_declared(X)
+        return (drawn, np.repeat(labels[order], counts[order])) if return_components else drawn
 
     def to_sklearn(self) -> PlainGaussianMixture:
         """Return scikit-learn's mixture with the same density: the background as further components."""

@@ -20,6 +20,7 @@ from dpem.em.saved_arrays import (
 )
 from dpem.em.standard_errors import spread_of_draws
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
+from dpem.models import expected_noise
 from dpem.models.gaussian_density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_incomplete import expected_rows
 from dpem.models.gaussian_mixture_fit import MixtureRequest, MixtureShape, fit_mixture
@@ -28,6 +29,7 @@ from dpem.models.plain_mixture import fit_plain
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -57,7 +59,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         At most so many components; `n_components_` says how many were fitted, and a warning why.
     epsilon : float
         The privacy budget. ``math.inf`` runs plain EM, marked as not private.
-    delta : float, default 1e-5
+    delta : float, default 1e-6
         The other half of the budget: choose it well below one over the number of rows.
     bounds : (low, high)
         Public limits of the columns, numbers or one per column. Values beyond are clipped.
@@ -147,7 +149,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         n_components: int = 1,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         data_norm: float | None = None,
         schema: Schema | None = None,
@@ -214,7 +216,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         progress = Progress("GaussianMixture", self.verbose)
         if self._plain:
             plain = fit_plain(
-                source,
+                self._plain_rows(source, domain),
                 request.n_components,
                 request.covariance,
                 max_iter=request.iterations or 100,
@@ -233,7 +235,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             self._state_not_private(source)
             return self
         n_rows = self._public_rows(source)
-        plan = self._plan(request, n_rows)
+        plan = self._plan(request, n_rows, domain, source.names)
         gate = self._gate(plan, source, IncompleteRows(domain) if self._allows_missing else domain)
         with self._charged():
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
@@ -243,6 +245,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self._keep_fitted(fitted, domain)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
         self.n_iter_ = fitted.shape.iterations
+        gate.n_rows = fitted.pool.n_rows
         self._state(gate, source, domain)
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)
@@ -271,14 +274,36 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             self._allows_missing,
         )
 
-    def _plan(self, request: MixtureRequest, n_rows: int | None) -> Plan:
+    def _weakness(self) -> str:
+        """Compare what noise does to a component's mean with the spread of its rows."""
+        spread = np.sqrt(np.diagonal(self._full_covariances(), axis1=1, axis2=2))
+        noisy = self.standard_errors_["means"] > spread / 2
+        if not noisy.any():
+            return ""
+        return (
+            f"Noise moves the mean of {int(noisy.any(axis=1).sum())} of {self.n_components_} components by "
+            f"more than half of their spread in {int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
+        )
+
+    def _plan(
+        self,
+        request: MixtureRequest,
+        n_rows: int | None,
+        domain: Domain,
+        names: Sequence[str] | None = None,
+    ) -> Plan:
         """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
         plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
         if n_rows is None:
             return plan
         shape = MixtureShape.allowed(request, n_rows, plan)
         _warn_if_fewer(request, shape, plan, stacklevel=4)
-        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        refined = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        columns = self._planned_columns(domain, names)
+        _, entries = expected_noise.of_mixture(request, refined, n_rows, columns)
+        means = [entry for entry in entries if entry.parameter == "mean"]
+        self._warn_of_noise(means, domain, plan, ", narrower public bounds, fewer components", stacklevel=3)
+        return refined
 
     @property
     def _keeps_distances(self) -> bool:
@@ -302,7 +327,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         """Return weights, means and covariances in the user's units and scikit-learn's shapes."""
         scale = domain.scale
         covariances = state.covariances * scale[:, None] * scale
-        return state.weights, domain.from_grid(state.means * GRID), self._of_type(covariances)
+        means = domain.clip(domain.from_grid(state.means * GRID))  # public knowledge: means lie in the bounds
+        return state.weights, means, self._of_type(covariances)
 
     def _of_type(self, covariances: NDArray[np.float64]) -> NDArray[np.float64]:
         diagonals = np.diagonal(covariances, axis1=1, axis2=2)
@@ -323,7 +349,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             scale = domain.scale
             background = BackgroundComponents(
                 state.background,
-                domain.from_grid(wide.means * GRID),
+                domain.clip(domain.from_grid(wide.means * GRID)),
                 wide.covariances * scale[:, None] * scale,
             )
         self._keep(weights, means, covariances, background)

@@ -169,7 +169,7 @@ class PrivateScoreMixin:
         X: Any,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         ledger: Ledger | str | os.PathLike[str] | None = None,
     ) -> PrivateValue:
         """Return the mean log-density of the rows with noise, charged; of known cells where some are missing.

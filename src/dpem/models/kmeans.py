@@ -14,15 +14,17 @@ from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
 from dpem.em.standard_errors import standard_errors
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
+from dpem.models import expected_noise
 from dpem.models.kmeans_fit import DEFAULT_ITERATIONS, fit_centres, plan_kmeans
-from dpem.models.nearest_centre import NearestCentreMixin
+from dpem.models.nearest_centre import NearestCentreMixin, keeps_distances
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpem.data import Schema
+    from dpem.data import Domain, Schema
     from dpem.em.estimator import Ledger
     from dpem.em.plan import Plan
 
@@ -36,8 +38,9 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     r"""k-means clustering under differential privacy.
 
     A small share of the budget buys where the data lies, noisy counts of ever finer cells give the start, and
-    a few Lloyd steps on sums relative to their centres refine it (docs/kmeans.md). Distances are Euclidean in
-    the columns' own units, as in scikit-learn: scale columns by public numbers first if their units differ.
+    a few Lloyd steps on sums relative to their centres refine it (docs/kmeans.md). Where columns have bounds
+    of their own, distances are measured in widths of these bounds, so that a column in large units does not
+    drown the others; centres are in the columns' own units.
 
     Parameters
     ----------
@@ -45,7 +48,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         How many centres; there will always be exactly that many.
     epsilon : float
         The privacy budget. ``math.inf`` runs scikit-learn's own k-means, marked as not private.
-    delta : float, default 1e-5
+    delta : float, default 1e-6
         The other half of the budget: choose it well below one over the number of rows.
     bounds : (low, high)
         Public limits of the columns, numbers or one per column. Values beyond are clipped.
@@ -53,6 +56,9 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         Instead of bounds: a public limit on the Euclidean norm of a row.
     schema : Schema
         Instead of bounds: columns with their public bounds.
+    scale : {"bounds", "none"}, optional
+        The units of distances. "bounds": the width of each column's bounds. "none": the columns' own units,
+        as in scikit-learn. Unless given, "bounds" with a schema or with bounds for each column, else "none".
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
         Whether the number of rows is public or private.
     rows_per_person : int, default 1
@@ -61,7 +67,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
     max_iter : int, optional
-        Lloyd steps: 5 unless given. Planned, never stopped early.
+        Lloyd steps: 5 unless given, planned and never stopped early. Without privacy at most 300, as in
+        scikit-learn.
     ledger : Ledger or path, optional
         Where the budget is charged before a row is read.
     random_state : int or RandomState, optional
@@ -74,7 +81,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The released centres, in the columns' units.
+        The released centres, in the columns' units, inside their bounds.
     standard_errors_ : dict of str to ndarray
         What the noise of the last step alone does to each coordinate of "cluster_centers".
     privacy_ : PrivacyStatement
@@ -111,10 +118,11 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         n_clusters: int = 8,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         data_norm: float | None = None,
         schema: Schema | None = None,
+        scale: str | None = None,
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
@@ -130,6 +138,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         self.bounds = bounds
         self.data_norm = data_norm
         self.schema = schema
+        self.scale = scale
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
@@ -139,7 +148,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:  # noqa: ARG002
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the centres.
 
         The plan is made and charged before a row is read; rows with NaN or infinite values count as the
@@ -151,44 +160,60 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             Numeric rows, wherever they are (docs/scale.md).
         y : ignored
             For scikit-learn's pipelines.
-        sample_weight : None
-            Refused: weights that depend on rows would change how much a row can move the result.
 
         Returns
         -------
         self
         """
-        if sample_weight is not None:
-            raise InvalidArgumentError(
-                "Expected sample_weight=None. Weights would change how far one row can move the result, and "
-                "the guarantee with it. Repeat rows, with rows_per_person, if that is what they mean."
-            )
         self._check_arguments()
         k = self.n_clusters
         random_state = self._random()
-        source, domain = self._source(X)
+        source, domain = self._source(X, keep_distances=self._keeps_distances)
         if self._plain:
-            plain = PlainKMeans(k, n_init=10, random_state=random_state).fit(source.in_memory().block().T)
-            self.cluster_centers_ = plain.cluster_centers_
+            units = self._column_units(source.n_columns)
+            rows = self._plain_rows(source, domain) / units
+            if len(rows) < k:
+                raise InvalidArgumentError(f"Expected at least n_clusters={k} rows, got {len(rows)}.")
+            plain = PlainKMeans(k, n_init=10, max_iter=self.max_iter or 300, random_state=random_state)
+            plain.fit(rows)
+            self.cluster_centers_ = plain.cluster_centers_ * units
             self.standard_errors_ = {"cluster_centers": np.zeros_like(self.cluster_centers_)}
             self.n_iter_ = int(plain.n_iter_)
             self._state_not_private(source)
             return self
         n_rows = self._public_rows(source)
-        plan = self._plan(source.n_columns, n_rows)
+        plan = self._plan(domain, n_rows, source.names)
         gate = self._gate(plan, source, domain)
         progress = Progress("KMeans", self.verbose)
         with self._charged():
             centres, model, before, released = fit_centres(
-                gate, source.n_columns, n_rows, k, random_state, progress
+                gate, source.n_columns, n_rows, k, random_state, progress, box=domain.grid_box
             )
             spread = standard_errors(model, before, released, random_state)
         # All at once, so that no interrupt leaves parameters beside another fit's statement.
-        self.cluster_centers_ = domain.from_grid(centres)
-        self.standard_errors_ = {"cluster_centers": spread * (domain.radius / GRID)}
+        self.cluster_centers_ = domain.clip(domain.from_grid(centres))
+        self.standard_errors_ = {"cluster_centers": spread * (domain.scale / GRID)}
         self.n_iter_ = plan.stage("lloyd").repeats
+        gate.n_rows = model.frame.n_rows
         self._state(gate, source, domain)
         return self
+
+    def _weakness(self) -> str:
+        """Compare what noise does to a centre with half of the way to the nearest other one."""
+        if self.n_clusters == 1:
+            return ""
+        units = self._column_units(self.n_features_in_)
+        centres = self.cluster_centers_ / units
+        apart = np.sqrt(((centres[:, None] - centres) ** 2).sum(axis=2))
+        np.fill_diagonal(apart, np.inf)
+        noise = np.sqrt(((self.standard_errors_["cluster_centers"] / units) ** 2).sum(axis=1))
+        weak = int((noise > apart.min(axis=1) / 2).sum())
+        if not weak:
+            return ""
+        return (
+            f"Noise moves {weak} of {self.n_clusters} centres by more than half of the way to the nearest "
+            f"other centre."
+        )
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         super()._restore_arrays(arrays)
@@ -198,29 +223,44 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         _validate.integer(self.n_clusters, "n_clusters")
         if self.max_iter is not None:
             _validate.integer(self.max_iter, "max_iter")
+        _ = self._keeps_distances  # raises where scale is none
         self._check_budget()
 
-    def _plan(self, n_columns: int, n_rows: int | None) -> Plan:
+    @property
+    def _keeps_distances(self) -> bool:
+        return keeps_distances(self.scale, self.bounds, self.schema)
+
+    def _column_units(self, n_columns: int) -> NDArray[np.float64]:
+        if self._keeps_distances:
+            return np.ones(n_columns)
+        low, high = self._domain(n_columns, keep_distances=False).box
+        return high - low
+
+    def _plan(self, domain: Domain, n_rows: int | None, names: Sequence[str] | None = None) -> Plan:
         """Return the plan, with a warning where a known number of rows makes it poor."""
         plan = plan_kmeans(
-            n_columns,
+            domain.n_columns,
             epsilon=self.epsilon,
             delta=self.delta,
             adjacency=self.adjacency,
             unit=self._unit,
             iterations=self.max_iter or DEFAULT_ITERATIONS,
         )
-        if n_rows is not None:
-            _warn_if_hopeless(n_rows, self.n_clusters, plan)
+        if n_rows is not None and not _warn_if_hopeless(n_rows, self.n_clusters, plan):
+            columns = self._planned_columns(domain, names)
+            _, entries = expected_noise.of_clusters(plan, self.n_clusters, n_rows, columns, domain)
+            self._warn_of_noise(
+                entries, domain, plan, ", narrower public bounds, fewer clusters", stacklevel=3
+            )
         return plan
 
 
-def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> None:
+def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> bool:
     """Say from public numbers alone when noise leaves no useful clusters, and what would."""
     per_cluster = n_rows / (k * plan.unit.rows_per_person)
     signal = per_cluster * plan.budget.mu
     if signal >= _USEFUL:
-        return
+        return False
     remedies = [f"epsilon of at least {plan.epsilon_for_mu(_USEFUL / per_cluster):.2g}"]
     most = int(k * signal / _USEFUL)
     if most >= 1:
@@ -231,3 +271,4 @@ def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> None:
         WeakSignalWarning,
         stacklevel=4,
     )
+    return True

@@ -6,6 +6,7 @@ Every stage is one Gaussian mechanism on integers; docs/kmeans.md tells what eac
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,15 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import onto_grid
 from dpem.em.cells import CellTree
-from dpem.em.frames import Frame, clip_radius, narrower_frame, private_frame, private_second_moment
+from dpem.em.frames import (
+    Frame,
+    clip_radius,
+    column_stretch,
+    inside_box,
+    narrower_frame,
+    private_frame,
+    private_second_moment,
+)
 from dpem.em.loop import run_em
 from dpem.em.plan import Plan, Stage
 from dpem.em.queries import (
@@ -31,6 +40,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.em.estimator import PublicRandom
+    from dpem.em.frames import Box
     from dpem.em.plan import PrivacyUnit
     from dpem.em.progress import Progress
     from dpem.em.release import Gate
@@ -95,16 +105,21 @@ def _count_weight(n_columns: int, adjacency: str) -> float:
 class LloydModel:
     """One Lloyd step on relative sums: C_k += clip(S_k / N_k, R).
 
-    The parameters are the centres, integers of shape (k, d) in grid units.
+    The parameters are the centres, integers of shape (k, d) in grid units, inside the public box.
     """
 
     frame: Frame
     radius: float
     count_weight: float
+    box: Box | None = None
+
+    @cached_property
+    def _stretch(self) -> NDArray[np.float64] | None:
+        return None if self.box is None else column_stretch(self.radius, self.box[1] - self.box[0])
 
     def statistic(self, parameters: NDArray[np.float64]) -> RelativeSums:
         """Return counts and relative sums about these centres."""
-        return RelativeSums(parameters, self.radius, self.count_weight)
+        return RelativeSums(parameters, self.radius, self.count_weight, self._stretch)
 
     def counts(
         self, parameters: NDArray[np.float64], released: ReleasedStatistics
@@ -125,7 +140,9 @@ class LloydModel:
         moves *= kept_part((sums**2).sum(axis=1), noise_squared)[:, None]
         norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
         moves *= self.radius / np.maximum(norms, 1.0)
-        return onto_grid(parameters + moves)
+        if self._stretch is not None:
+            moves *= self._stretch
+        return onto_grid(inside_box(parameters + moves, self.box))
 
 
 def fit_centres(
@@ -136,25 +153,28 @@ def fit_centres(
     random_state: PublicRandom,
     progress: Progress,
     known: Frame | None = None,
+    box: Box | None = None,
 ) -> tuple[NDArray[np.float64], LloydModel, NDArray[np.float64], ReleasedStatistics]:
     """Run all stages; return the centres, the model of the last step, its start, and its release.
 
-    `known` is a frame that surely holds most rows, from earlier releases: no centre is bought then.
+    `known` is a frame that surely holds most rows, from earlier releases: no centre is bought then. `box`
+    holds all rows, in grid units: public knowledge, which all centres are held to.
     """
     iterations = gate.plan.stage("lloyd").repeats
     low = n_columns <= _LOW_DIMENSION
     progress.step("centre and scale")
     quantile = 0.998 if low else 0.95
     if known is None:
-        frame = private_frame(gate, n_columns, n_rows, quantile, ("centre", "scale"))
+        frame = private_frame(gate, n_columns, n_rows, quantile, ("centre", "scale"), box)
     else:
         frame = narrower_frame(gate, known, quantile, "scale")
     axes, half_widths = (
         (np.eye(n_columns), np.ones(n_columns)) if low else _leading_axes(gate, frame, n_clusters, progress)
     )
     start = _start(gate, frame, axes, half_widths, n_clusters, random_state, progress)
+    start = onto_grid(inside_box(start, box))
     weight = _count_weight(n_columns, gate.plan.adjacency)
-    lloyd = LloydModel(frame, frame.radius, weight)
+    lloyd = LloydModel(frame, frame.radius, weight, box)
     done = 0
     if len(axes) < n_columns and iterations > 1:  # one wide step lifts centres out of the leading axes
         start, _, _ = run_em(gate, lloyd, start, ["lloyd"], progress)
@@ -165,7 +185,7 @@ def fit_centres(
     noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / frame.n_rows
     fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
     radius = clip_radius(gate, "radius", start, frame, noise_per_radius, fallback)
-    lloyd = LloydModel(frame, radius, weight)
+    lloyd = LloydModel(frame, radius, weight, box)
     centres, before, released = run_em(gate, lloyd, start, ["lloyd"] * (iterations - done), progress)
     return centres, lloyd, before, released
 

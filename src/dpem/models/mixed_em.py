@@ -141,7 +141,7 @@ def fit_by_em(
     """Release histograms, then run the planned EM steps from a random start near them."""
     progress.step("histograms of the columns")
     columns = released_levels(gate, request.grid, "columns")
-    n = float(n_rows) if n_rows is not None else noisy_rows(columns)
+    n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
     cells = [
         choose_cells(
             column.levels,

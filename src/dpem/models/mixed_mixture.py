@@ -18,9 +18,11 @@ from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
 from dpem.data.table_types import listed
 from dpem.em.estimator import PrivateEstimator
+from dpem.em.planned_columns import warn_of_noise
 from dpem.em.progress import Progress
 from dpem.em.saved_arrays import require
 from dpem.errors import WeakSignalWarning
+from dpem.models import expected_noise
 from dpem.models.mixed_density import UNKNOWN
 from dpem.models.mixed_em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
 from dpem.models.mixed_files import arrays_of, table_from_arrays
@@ -60,7 +62,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         The columns: kinds, public bounds and categories, and whether cells may be missing.
     epsilon : float
         The privacy budget.
-    delta : float, default 1e-5
+    delta : float, default 1e-6
         The other half of the budget: choose it well below one over the number of rows.
     method : {"oneshot", "em"}, default "oneshot"
         "em" runs DP-EM instead, one mechanism per step: the paper's way, for comparison.
@@ -142,7 +144,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         *,
         schema: Schema,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         method: str = "oneshot",
         target: str | None = None,
         adjacency: str = "replace_one",
@@ -242,12 +244,17 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             "adjacency": self.adjacency,
             "unit": self._unit,
         }
+        left_out = None
         if isinstance(request, EMRequest):
-            return request.plan(**budget)
-        plan = request.plan(**budget, n_rows=n_rows)
-        left_out = request.left_out(plan)
+            plan = request.plan(**budget)
+        else:
+            plan = request.plan(**budget, n_rows=n_rows)
+            left_out = request.left_out(plan)
         if left_out is not None:
             warnings.warn(left_out, WeakSignalWarning, stacklevel=3)
+        elif n_rows is not None:
+            _, entries = expected_noise.of_table(plan, n_rows)
+            warn_of_noise(entries, [1.0] * len(entries), plan, also=", fewer columns", stacklevel=3)
         return plan
 
     def _keep(self, fitted: FittedTable) -> None:
@@ -282,7 +289,9 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
 
     # -- synthetic rows ----------------------------------------------------------------------------------
 
-    def sample(self, n_samples: int = 1, given: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    def sample(
+        self, n_samples: int = 1, given: Mapping[str, Any] | None = None, *, random_state: Any = None
+    ) -> pd.DataFrame:
         """Draw synthetic rows: free, since the model is released.
 
         Parameters
@@ -292,6 +301,8 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         given : mapping of str to value, optional
             Values that some columns have in all rows; None is a missing cell. The others are drawn given
             them.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
 
         Returns
         -------
@@ -301,7 +312,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
-        random_state = self._random()
+        random_state = self._random(random_state)
         density = self._table.density
         fixed = self._fixed(given)
         if fixed:

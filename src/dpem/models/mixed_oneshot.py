@@ -216,14 +216,14 @@ def fit_one_shot(
     """Release all tables and fit the density to them."""
     progress.step("histograms of the columns")
     columns = released_levels(gate, request.grid, "columns")
-    n = float(n_rows) if n_rows is not None else noisy_rows(columns)
+    n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
     if n_rows is None and request.n_columns > 1 and request.n_components != 1:
         gate.refine("rest", request.layout(gate.plan, n))
     stages = {stage.name for stage in gate.plan.stages}
     if "columns again" in stages:
         again = released_levels(gate, request.grid, "columns again")
         columns = [first.with_more(second) for first, second in zip(columns, again, strict=True)]
-        n = float(n_rows) if n_rows is not None else noisy_rows(columns)
+        n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
     if not stages & {"pairs", "target"}:
         return _independent(columns, n)
     cells = _cells(request, columns, n)

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from scipy.spatial.distance import cdist
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances_argmin_min
-from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils.validation import check_is_fitted
 
+from dpem import _validate
 from dpem.em.saved_arrays import require_numbers
+from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["NearestCentreMixin", "squared_distance_to_nearest"]
+    from dpem.data import Schema
+
+__all__ = ["NearestCentreMixin", "keeps_distances", "squared_distance_to_nearest"]
+
+SCALES = ("bounds", "none")
+
+
+def keeps_distances(scale: str | None, bounds: Any, schema: Schema | None) -> bool:
+    """Whether distances are in the columns' own units, rather than in widths of their bounds.
+
+    Unless `scale` says so, they are where no column has bounds of its own.
+    """
+    if scale is None:
+        return schema is None and not (bounds is not None and any(np.ndim(bound) for bound in bounds))
+    _validate.one_of(scale, "scale", SCALES)
+    if scale == "bounds" and bounds is None and schema is None:
+        raise InvalidArgumentError(
+            "Expected bounds or a schema for scale='bounds', got neither. data_norm limits whole rows: take "
+            "scale='none'."
+        )
+    return scale == "none"
 
 
 class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
@@ -30,6 +53,21 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
         def _rows(self, X: Any) -> NDArray[np.float64]: ...
 
+    def _column_units(self, n_columns: int) -> NDArray[np.float64]:
+        """Return what distances are measured in, one number per column: 1 for the columns' own units."""
+        return np.ones(n_columns)
+
+    def _scaled(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return rows and centres in units of the distances.
+
+        Both are shifted to the centres first: the fast formula for distances loses its digits far from zero.
+        """
+        check_is_fitted(self)
+        check_is_fitted(self)
+        units = self._column_units(self.n_features_in_)
+        middle = self.cluster_centers_.mean(axis=0)
+        return (self._rows(X) - middle) / units, (self.cluster_centers_ - middle) / units
+
     @property
     def _n_features_out(self) -> int:
         """For scikit-learn's names of what `transform` returns."""
@@ -37,18 +75,16 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the index of the nearest centre for each row. As sensitive as X: keep it with the data."""
-        rows = self._rows(X)
-        return _nearest(rows, self.cluster_centers_)
+        return _nearest(*self._scaled(X))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Return the distance of each row to each centre. As sensitive as X: keep it with the data."""
-        rows = self._rows(X)
-        distances: NDArray[np.float64] = euclidean_distances(rows, self.cluster_centers_)
+        distances: NDArray[np.float64] = cdist(*self._scaled(X))
         return distances
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
         """Return minus the sum of squared distances to the nearest centre. As sensitive as X."""
-        return -squared_distance_to_nearest(self._rows(X), self.cluster_centers_)
+        return -squared_distance_to_nearest(*self._scaled(X))
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         require_numbers(arrays, dict.fromkeys(self._saved_names, (self.n_clusters, self.n_features_in_)))

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import RowSource
     from dpem.em.estimator import PublicRandom
     from dpem.em.gaussian_moments import Covariance
     from dpem.em.progress import Progress
@@ -66,7 +65,7 @@ class _Moments:
 
 
 def fit_plain(
-    source: RowSource,
+    rows: NDArray[np.float64],
     k: int,
     covariance: Covariance,
     *,
@@ -84,7 +83,10 @@ def fit_plain(
     With `missing`, cells that are NaN have their conditional expectations; the start has column means.
     """
     progress.step("k-means start")
-    rows = source.in_memory().block().T
+    if len(rows) < k:
+        raise InvalidArgumentError(
+            f"Expected at least n_components={k} rows, got {len(rows)}: Expected n_samples >= n_components."
+        )
     incomplete = np.isnan(rows).any(axis=1) if missing else np.zeros(len(rows), dtype=bool)
     filled, complete = (_with_column_means(rows), rows[~incomplete]) if incomplete.any() else (rows, rows)
     kmeans = PlainKMeans(k, n_init=1, random_state=random_state).fit(filled)
@@ -237,8 +239,11 @@ def _over_blocks(one: Callable[[slice], _Moments], rows: NDArray[np.float64], n_
     n, d = rows.shape
     size = max(64, _BLOCK_CELLS // d)
     parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    with one_thread(), ThreadPoolExecutor(thread_count(n_jobs)) as pool:
-        return reduce(operator.add, pool.map(one, parts))
+    with one_thread():
+        if len(parts) == 1:
+            return one(parts[0])
+        with ThreadPoolExecutor(thread_count(n_jobs)) as pool:
+            return reduce(operator.add, pool.map(one, parts))
 
 
 def _m_step(

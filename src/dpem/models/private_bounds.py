@@ -62,7 +62,7 @@ def private_bounds(
     schema: Schema | None = None,
     *,
     epsilon: float,
-    delta: float = 1e-5,
+    delta: float = 1e-6,
     coverage: float = 0.99,
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
@@ -110,7 +110,7 @@ def private_bounds(
     >>> 0 <= low <= 16 and 65 <= high <= 129
     True
     >>> found.schema.columns[0].bounds_cost
-    (0.5, 1e-05)
+    (0.5, 1e-06)
     """
     coverage = _validate.within(coverage, "coverage", 0.5, 1 - 1e-9)
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)

@@ -17,11 +17,13 @@ from dpem.em.clipped_statistic import read_only, treats_blocks
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.exponential_family import ExponentialFamily
 from dpem.em.model_check import check_model
+from dpem.em.planned_columns import warn_of_noise
 from dpem.em.progress import Progress
 from dpem.em.saved_arrays import require, require_numbers
 from dpem.em.standard_errors import spread_of_draws
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
+from dpem.models import expected_noise
 from dpem.models.private_em_fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
 
 if TYPE_CHECKING:
@@ -92,6 +94,9 @@ class ModelEstimator(PrivateEstimator):
             self._state_not_private(source)
             return self
         plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        if n_rows is not None:
+            entries = expected_noise.of_statistics(request, plan, n_rows)
+            warn_of_noise(entries, [1.0], plan, also=", fewer components or a smaller norm", stacklevel=2)
         # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
         gate = self._gate(plan, source, request.grid, n_jobs=self.n_jobs if treats_blocks(model) else 1)
         with self._charged():
@@ -206,7 +211,7 @@ class PrivateEM(ModelEstimator):
         The model.
     epsilon : float
         The privacy budget. ``math.inf`` runs plain EM, marked as not private.
-    delta : float, default 1e-5
+    delta : float, default 1e-6
         The other half of the budget: choose it well below one over the number of rows.
     bounds : (low, high)
         Public limits of columns of numbers, one pair or one per column. Values beyond are clipped.
@@ -283,7 +288,7 @@ class PrivateEM(ModelEstimator):
         model: ExponentialFamily,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         schema: Schema | None = None,
         clip_norm: float | None = None,
@@ -318,19 +323,29 @@ class PrivateEM(ModelEstimator):
             raise _validate.fail("a dpem.ExponentialFamily", "model", type(self.model).__name__)
         return self.model
 
-    def sample(self, n_samples: int = 1) -> Any:
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
         """Draw rows from the model: free, since its parameters are released.
 
-        With a schema they are a DataFrame of its names and types, without one an array.
+        Parameters
+        ----------
+        n_samples : int, default 1
+            How many.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), or DataFrame
+            Rows; with a schema a DataFrame with its names and types.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
-        drawn = self._model.sample(n, read_only(self.parameters_), self._random())
+        drawn = self._model.sample(n, read_only(self.parameters_), self._random(random_state))
         rows = np.asarray(drawn, dtype=np.float64)
         if rows.shape != (n, self.n_features_in_):
             raise InvalidArgumentError(
                 f"Expected a sample method that returns rows of shape {(n, self.n_features_in_)}, got "
-                f"{rows.shape}. Mend {type(self._model).__name__}.sample."
+                f"{rows.shape}. Correct {type(self._model).__name__}.sample."
             )
         return self._as_declared(rows)
 

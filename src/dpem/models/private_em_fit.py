@@ -162,7 +162,7 @@ def fit_model(
     progress: Progress,
 ) -> FittedModel:
     """Run all stages."""
-    n = float(n_rows) if n_rows is not None else _noisy_rows(gate)
+    n = gate.n_rows = float(n_rows) if n_rows is not None else _noisy_rows(gate)
     centres = None
     if request.model.start_centres:
         encode = encoded_rows(request.model, request.grid, request.shape.n_encoded)

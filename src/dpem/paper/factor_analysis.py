@@ -86,7 +86,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         n_components: int = 2,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         data_norm: float | None = None,
         schema: Schema | None = None,

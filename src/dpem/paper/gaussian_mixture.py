@@ -126,7 +126,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         n_components: int = 1,
         *,
         epsilon: float,
-        delta: float = 1e-5,
+        delta: float = 1e-6,
         bounds: Any = None,
         data_norm: float | None = None,
         schema: Schema | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpem.em.planned_columns import ExpectedNoise
 from dpem.privacy.accountants import compare
 
 if TYPE_CHECKING:
@@ -12,38 +13,6 @@ if TYPE_CHECKING:
     from dpem.privacy.accountants import Comparison
 
 __all__ = ["ExpectedNoise", "Outlook"]
-
-
-@dataclass(frozen=True)
-class ExpectedNoise:
-    """The standard deviation that noise alone gives a released parameter.
-
-    Attributes
-    ----------
-    parameter : str
-        Such as "mean" or "share of rows".
-    column : str or None
-        The column that it is of, where it is of one.
-    size : float
-        The standard deviation, in the column's unit; of shares and correlations, as they are.
-    unit : str or None
-        The unit, where the schema names one.
-    relative : float
-        The same over what it is to be seen against.
-    against : str
-        What that is, in words.
-    """
-
-    parameter: str
-    column: str | None
-    size: float
-    unit: str | None
-    relative: float
-    against: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-serialisable description."""
-        return dict(vars(self))
 
 
 @dataclass(frozen=True)

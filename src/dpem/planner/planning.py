@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from dpem import _validate
+from dpem.em.planned_columns import PlannedColumns
 from dpem.errors import DpemWarning, InvalidArgumentError
+from dpem.models import expected_noise as noise
 from dpem.models.factor_analysis import FactorAnalysis
 from dpem.models.gaussian_mixture import GaussianMixture
 from dpem.models.kmeans import KMeans
 from dpem.models.mixed_mixture import MixedMixture
-from dpem.planner import noise
-from dpem.planner.columns import PlannedColumns
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpem.em.estimator import PrivateEstimator
-    from dpem.planner.outlook import ExpectedNoise
+    from dpem.em.planned_columns import ExpectedNoise
 
 __all__ = ["epsilon_needed", "plan"]
 
@@ -97,17 +97,17 @@ def _forecast(estimator: Any, n: int, named: Any, spread: Any) -> Any:
         return {}, granted, entries, planned, _OF_TABLE
     columns, domain = _columns(estimator, named, spread)
     if isinstance(estimator, KMeans):
-        planned = estimator._plan(domain.n_columns, n)
-        granted, entries = noise.of_clusters(planned, estimator.n_clusters, n, columns)
+        planned = estimator._plan(domain, n, columns.names)
+        granted, entries = noise.of_clusters(planned, estimator.n_clusters, n, columns, domain)
         return {"clusters": estimator.n_clusters}, granted, entries, planned, columns.assumption
     if isinstance(estimator, FactorAnalysis):
         factors, _ = estimator._request(domain)
-        planned = estimator._plan(factors, n)
+        planned = estimator._plan(factors, n, domain, columns.names)
         granted, entries = noise.of_factors(factors, planned, n, columns)
         asked = {"factors that stand out": estimator.n_components}
         return asked, granted, entries, planned, columns.assumption
     mixture = estimator._request(domain)
-    planned = estimator._plan(mixture, n)
+    planned = estimator._plan(mixture, n, domain, columns.names)
     granted, entries = noise.of_mixture(mixture, planned, n, columns)
     return {"components": estimator.n_components}, granted, entries, planned, columns.assumption
 

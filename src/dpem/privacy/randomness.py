@@ -69,6 +69,8 @@ def public_random(random_state: Any) -> PublicRandom:
         return np.random.RandomState()
     if isinstance(random_state, np.random.RandomState):
         return random_state
+    if random_state is np.random:  # NumPy's global generator, as scikit-learn has it
+        return np.random.mtrand._rand
     remedy = "Or None, or a numpy RandomState. It never touches the noise."
     return np.random.RandomState(_validate.integer(random_state, "random_state", 0, remedy))
 

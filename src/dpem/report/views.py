@@ -170,7 +170,6 @@ def sample_of(model: Any, n: int) -> Any:
     if not hasattr(model, "sample"):
         return None
     drawn = model.sample(500)
-    drawn = drawn[0] if isinstance(drawn, tuple) else drawn
     if not isinstance(drawn, pd.DataFrame):
         drawn = pd.DataFrame(drawn, columns=column_names(model))
     few = drawn.iloc[np.linspace(0, len(drawn) - 1, n).astype(int)]  # of every part

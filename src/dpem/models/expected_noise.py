@@ -11,22 +11,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpem.data.domain import GRID
+from dpem.em.frames import column_stretch
 from dpem.em.gaussian_moments import kept_variance
+from dpem.em.mixture_tables import ROW_UNIT
+from dpem.em.planned_columns import AGAINST_SPREAD, ExpectedNoise
 from dpem.models.factor_fit import FactorShape
 from dpem.models.factor_round import COUNT_SCALE, noise_of_one_row
 from dpem.models.gaussian_mixture_fit import MixtureShape
 from dpem.models.gaussian_mixture_step import noise_of_averages
 from dpem.models.gaussian_pool import clip_radius
-from dpem.planner.columns import AGAINST_SPREAD
-from dpem.planner.outlook import ExpectedNoise
 
 if TYPE_CHECKING:
+    from dpem.data import Domain
     from dpem.em.plan import Plan
+    from dpem.em.planned_columns import PlannedColumns
     from dpem.models.factor_fit import FactorRequest
     from dpem.models.gaussian_mixture_fit import MixtureRequest
-    from dpem.planner.columns import PlannedColumns
+    from dpem.models.private_em_fit import ModelRequest
 
-__all__ = ["of_clusters", "of_factors", "of_mixture", "of_table"]
+__all__ = ["of_clusters", "of_factors", "of_mixture", "of_statistics", "of_table"]
 
 # What the stages of a table count; a typical value is that of one row in twenty.
 _COUNTED = {
@@ -68,7 +72,7 @@ def of_mixture(
 
 
 def of_clusters(
-    plan: Plan, n_clusters: int, n_rows: int, columns: PlannedColumns
+    plan: Plan, n_clusters: int, n_rows: int, columns: PlannedColumns, domain: Domain
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
     """Return what is granted, and noise of centres: that of the last step's sums over a cluster's rows."""
     steps = plan.stage("lloyd")
@@ -76,11 +80,17 @@ def of_clusters(
     one = (2.0 if plan.adjacency == "replace_one" else 1.0) * plan.unit.rows_per_person
     # Most of a cluster's rows lie within 1 + sqrt(2 / d) of their root-mean-square distance.
     d = len(columns.names)
-    radius = (1 + math.sqrt(2 / d)) * float(np.sqrt((columns.spread**2).sum()))
-    size = one * steps.noise_multiplier * radius * n_clusters / n_rows
+    radius = (1 + math.sqrt(2 / d)) * float(np.sqrt(((columns.spread / domain.scale) ** 2).sum()))
+    sizes = one * steps.noise_multiplier * radius * n_clusters / n_rows * domain.scale
+    if domain.grid_box is not None:
+        low, high = domain.grid_box
+        stretch = column_stretch(radius * GRID, high - low)
+        sizes = sizes if stretch is None else sizes * stretch
     noise = [
-        ExpectedNoise("centre", name, size, unit, float(size / deviation), AGAINST_SPREAD)
-        for name, unit, deviation in zip(columns.names, columns.units, columns.spread, strict=True)
+        ExpectedNoise("centre", name, float(size), unit, float(size / deviation), AGAINST_SPREAD)
+        for name, unit, deviation, size in zip(
+            columns.names, columns.units, columns.spread, sizes, strict=True
+        )
     ]
     return {"clusters": n_clusters, "steps": steps.repeats}, noise
 
@@ -103,6 +113,19 @@ def of_factors(
     return {"factors that stand out": max(allowed, 0), "rounds": shape.rounds}, noise
 
 
+def of_statistics(request: ModelRequest, plan: Plan, n_rows: int) -> list[ExpectedNoise]:
+    """Return the noise of the mean of a row's statistics within a component, over the norm they are cut to.
+
+    Sums of the second half of the steps are averaged by their precision.
+    """
+    steps = [stage for stage in plan.stages if stage.name.startswith("em ")]
+    statistic = request.statistic({})
+    precision = sum((statistic.unit / stage.noise_stddev) ** 2 for stage in steps[len(steps) // 2 :])
+    size = max(request.model.start_centres, 1) / n_rows / math.sqrt(precision)
+    against = "the norm that a row's statistics are cut to"
+    return [ExpectedNoise("statistics of a component", None, size, None, size, against)]
+
+
 def of_table(plan: Plan, n_rows: int) -> tuple[dict[str, int], list[ExpectedNoise]]:
     """Return noise of the share of rows that have a value, and of a pair of values, from counts."""
     precisions: dict[str, float] = {}
@@ -110,7 +133,8 @@ def of_table(plan: Plan, n_rows: int) -> tuple[dict[str, int], list[ExpectedNois
         kind = stage.name.rstrip(" 0123456789") if stage.name.startswith("em") else stage.name
         if kind in _COUNTED:  # releases of the same counts are averaged by their precision
             what = _COUNTED[kind]
-            precisions[what] = precisions.get(what, 0.0) + stage.repeats / stage.noise_stddev**2
+            noise_in_rows = stage.noise_stddev / (ROW_UNIT if kind == "em" else 1.0)
+            precisions[what] = precisions.get(what, 0.0) + stage.repeats / noise_in_rows**2
     noise = [
         ExpectedNoise(f"share of rows with {what}", None, share, None, share * one_in, f"one row in {one_in}")
         for what, precision in precisions.items()

@@ -1,14 +1,14 @@
-"""The columns that a plan is for, with a public guess of how far rows spread along each."""
+"""What a plan will do to each column: expected noise, from public numbers and a guess of the spread."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
-from dpem.errors import InvalidArgumentError
-from dpem.planner.outlook import ExpectedNoise
+from dpem.errors import InvalidArgumentError, WeakSignalWarning
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,11 +17,46 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Domain
+    from dpem.em.plan import Plan
 
-__all__ = ["AGAINST_SPREAD", "DEFAULT_SPREAD", "PlannedColumns"]
+__all__ = ["AGAINST_SPREAD", "DEFAULT_SPREAD", "ExpectedNoise", "PlannedColumns", "warn_of_noise"]
 
 AGAINST_SPREAD = "the spread of the rows"
+# Noise beyond this share of a column's public width is warned of: half of the default spread.
+LARGEST_NOISE = 0.05
 DEFAULT_SPREAD = 0.1  # of the width of the bounds: ages within 0 to 120 with a deviation of 12 years
+
+
+@dataclass(frozen=True)
+class ExpectedNoise:
+    """The standard deviation that noise alone gives a released parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        Such as "mean" or "share of rows".
+    column : str or None
+        The column that it is of, where it is of one.
+    size : float
+        The standard deviation, in the column's unit; of shares and correlations, as they are.
+    unit : str or None
+        The unit, where the schema names one.
+    relative : float
+        The same over what it is to be seen against.
+    against : str
+        What that is, in words.
+    """
+
+    parameter: str
+    column: str | None
+    size: float
+    unit: str | None
+    relative: float
+    against: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return dict(vars(self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,3 +106,44 @@ class PlannedColumns:
             ExpectedNoise(parameter, name, float(relative * deviation), unit, float(relative), AGAINST_SPREAD)
             for name, unit, deviation in zip(self.names, self.units, self.spread, strict=True)
         ]
+
+
+def warn_of_noise(
+    entries: Sequence[ExpectedNoise],
+    widths: Sequence[float],
+    plan: Plan,
+    *,
+    also: str = "",
+    stacklevel: int = 3,
+) -> None:
+    """Warn, from public numbers, where noise exceeds `LARGEST_NOISE` of what could be.
+
+    Parameters
+    ----------
+    entries : sequence of ExpectedNoise
+        Of one parameter, such as means.
+    widths : sequence of float
+        What each entry could be at most: the public width of a column, 1 for a share of rows.
+    plan : Plan
+        What pays for them.
+    also : str
+        What else would help.
+    """
+    shares = {e.column or e.parameter: e.size / width for e, width in zip(entries, widths, strict=True)}
+    noisy = {name: share for name, share in shares.items() if share > LARGEST_NOISE}
+    if not noisy:
+        return
+    shown = sorted(noisy, key=lambda name: -noisy[name])[:5]
+    named = ", ".join(f"{name!r} ({noisy[name]:.0%})" for name in shown)
+    more = f" and {len(noisy) - len(shown)} more" if len(noisy) > len(shown) else ""
+    of = f"the {entries[0].parameter} of " if entries[0].column is not None else ""
+    factor = max(noisy.values()) / LARGEST_NOISE
+    needed = plan.epsilon_for_mu(plan.budget.mu * factor)
+    remedies = [f"epsilon of about {needed:.2g}"] if needed < 1e3 else []
+    remedies.append(f"{factor:.2g} times the rows")
+    warnings.warn(
+        f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "
+        f"public range. What helps: {', '.join(remedies)}{also}.",
+        WeakSignalWarning,
+        stacklevel=stacklevel,
+    )
