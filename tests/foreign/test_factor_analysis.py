@@ -10,9 +10,7 @@ SUITE = ForeignTests(
     sklearn.decomposition,
     FactorAnalysis,
     not_applicable={},
-    known_defects={
-        "test_factor_analysis": "there is no max_iter, and no ConvergenceWarning when steps run out",
-    },
+    known_defects={},
     # The rest of that test is about models without factors and about rotations.
     up_to={"test_factor_analysis": "n_components=0"},
 )

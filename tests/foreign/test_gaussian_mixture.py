@@ -34,9 +34,7 @@ SUITE = ForeignTests(
         "test_gaussian_mixture_array_api_compliance": _ARRAY_API,
         "test_gaussian_mixture_raises_where_array_api_not_implemented": _ARRAY_API,
     },
-    known_defects={
-        "test_sample": "sample(0) of an unfitted model complains of n_samples, not of the missing fit",
-    },
+    known_defects={},
     parameters={
         "dpem starts from k-means alone": lambda name, value: name == "init_params" and value != "kmeans",
     },

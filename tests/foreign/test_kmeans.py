@@ -81,11 +81,7 @@ SUITE = ForeignTests(
         "test_warning_elkan_1_cluster": "dpem has no algorithm=: Lloyd's is the only one",
         "test_float_precision": "dpem works in float64: float32 rows give float64 centres",
     },
-    known_defects={
-        "test_score_max_iter": "max_iter has no effect at epsilon = inf",
-        "test_kmeans_elkan_iter_attribute": "max_iter has no effect at epsilon = inf",
-        "test_transform": "transform loses digits: the distance of a centre to itself is not zero",
-    },
+    known_defects={},
     parameters={
         "dpem has one k-means": _is_another_estimator,
         _SPARSE: _is_sparse,

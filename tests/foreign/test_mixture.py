@@ -10,11 +10,7 @@ SUITE = ForeignTests(
     sklearn.mixture,
     GaussianMixture,
     not_applicable={},
-    known_defects={
-        "test_mixture_n_components_greater_than_n_samples_error": (
-            "the error for fewer rows than components is that of k-means, which names n_clusters"
-        ),
-    },
+    known_defects={},
     parameters={
         "dpem has no variational mixture": lambda name, value: not isinstance(value, GaussianMixture),
     },

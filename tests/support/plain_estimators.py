@@ -34,6 +34,7 @@ WORDS = {
         "instance caused by singleton or collapsed samples). Try to decrease the number of components, "
         + ("increase reg_covar, or scale the input data." if _SCALES else "or increase reg_covar.")
     ),
+    "Expected at least n_clusters=": "n_samples should be >= n_clusters.",
     "got n_samples=0": "Invalid value for 'n_samples'",
     "did not converge in max_iter": (
         "Best performing initialization did not converge. Try different init parameters, or increase "
@@ -142,9 +143,9 @@ class GaussianMixture(dpem.GaussianMixture):
     def fit_predict(self, X, y=None):
         return self.fit(X, y).predict(X)
 
-    def sample(self, n_samples=1):
+    def sample(self, n_samples=1):  # scikit-learn always returns the components, too
         with _as_in_scikit_learn(self):
-            return super().sample(n_samples)
+            return super().sample(n_samples, return_components=True)
 
     def aic(self, X):
         return self.to_sklearn().aic(X)
