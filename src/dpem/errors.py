@@ -26,6 +26,7 @@
     ├── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
     ├── DeltaWarning                         delta is not below one over the number of rows
     ├── FewerComponentsWarning               noise leaves room for fewer components than were asked for
+    ├── NoLedgerWarning                      several releases of this process were charged to no ledger
     ├── ModelWarning                         a plug-in model failed on released values
     ├── ResumedFitWarning                    a fit goes on from what an earlier run released
     ├── WeakFitWarning                       a fit is done, and much of what it found is noise
@@ -60,6 +61,7 @@ __all__ = [
     "MissingExtraError",
     "ModelFileError",
     "ModelWarning",
+    "NoLedgerWarning",
     "OtherReleaseError",
     "OutputError",
     "PlanViolationError",
@@ -190,6 +192,10 @@ class DeltaWarning(DpemWarning):
 
 class FewerComponentsWarning(DpemWarning):
     """Noise leaves room for fewer components than were asked for; fewer are fitted."""
+
+
+class NoLedgerWarning(DpemWarning):
+    """Several private releases of this process were charged to no ledger; the message has their total."""
 
 
 class ModelWarning(DpemWarning):

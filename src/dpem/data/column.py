@@ -23,8 +23,20 @@ __all__ = ["Column", "declared_column", "default_outside"]
 NUMBERS = ("continuous", "integer")
 KINDS = (*NUMBERS, "ordered", "categorical", "boolean")
 OTHER = "other"
+_CHARGE = ("ledger", "number", "hash")
 LARGEST = 1e100  # of a bound: beyond, squares leave the floats
-_KEYS = {"kind", "bounds", "categories", "missing", "unit", "outside", "bounds_cost"}
+_KEYS = {
+    "kind",
+    "bounds",
+    "categories",
+    "missing",
+    "unit",
+    "outside",
+    "bounds_cost",
+    "bounds_charge",
+    "bounds_insecure",
+    "from_rows",
+}
 _BOOLEAN_KEYS = {"false": 0, "False": 0, "FALSE": 0, "0": 0, "true": 1, "True": 1, "TRUE": 1, "1": 1}
 
 
@@ -51,6 +63,12 @@ class Column:
         further category), or one of the categories.
     bounds_cost : (float, float), optional
         The epsilon and delta that the bounds cost, where they were estimated from rows.
+    bounds_charge : (str, int, str), optional
+        The ledger's name, the number and the hash of the record that paid for the estimate.
+    bounds_insecure : bool
+        Whether the noise of the estimate came from a seed: nothing fitted with these bounds is private.
+    from_rows : bool
+        Whether bounds or categories were chosen by someone who had looked at rows. Statements say so.
     """
 
     name: str
@@ -61,6 +79,9 @@ class Column:
     unit: str | None = None
     outside: str | float | bool = "clip"
     bounds_cost: tuple[float, float] | None = None
+    bounds_charge: tuple[str, int, str] | None = None
+    bounds_insecure: bool = False
+    from_rows: bool = False
 
     def __post_init__(self) -> None:
         # What only rows would fill, if it were left until then, tells a pickle whether there were any.
@@ -158,11 +179,13 @@ class Column:
                 words += (
                     f", estimated from rows at epsilon = {epsilon:g}, delta = {delta:g}, which comes on top"
                 )
+                words += " and had seeded noise" if self.bounds_insecure else ""
         elif self.kind == "boolean":
             words = "false or true"
         else:
             words = f"{len(self.categories or ())} categories"
-        return words + (", or missing" if self.missing else "")
+        words += ", or missing" if self.missing else ""
+        return words + (", chosen after looking at rows" if self.from_rows else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the declaration that makes this column."""
@@ -182,6 +205,9 @@ class Column:
             declared["outside"] = self.outside
         if self.bounds_cost is not None:
             declared["bounds_cost"] = list(self.bounds_cost)
+        if self.bounds_charge is not None:
+            declared["bounds_charge"] = dict(zip(_CHARGE, self.bounds_charge, strict=True))
+        declared |= {name: True for name in ("bounds_insecure", "from_rows") if getattr(self, name)}
         return declared
 
 
@@ -208,6 +234,7 @@ def declared_column(name: Any, declared: Any) -> Column:
     for key, allowed in (
         ("bounds", kind in NUMBERS),
         ("bounds_cost", kind in NUMBERS),
+        ("bounds_charge", kind in NUMBERS),
         ("categories", kind in {"ordered", "categorical"}),
     ):
         if declared.get(key) is not None and not allowed:
@@ -231,10 +258,28 @@ def declared_column(name: Any, declared: Any) -> Column:
         _check_outside(name, kind, outside, categories, missing=missing)
     if outside == OTHER and categories is not None and OTHER not in categories:
         categories = (*categories, OTHER)
-    cost = declared.get("bounds_cost")
-    if cost is not None:
-        cost = _cost(name, cost)
-    return Column(name, kind, bounds, categories, missing, unit, outside, cost)
+    cost, charge = declared.get("bounds_cost"), declared.get("bounds_charge")
+    marks = {}
+    for mark in ("bounds_insecure", "from_rows"):
+        marks[mark] = declared.get(mark, False)
+        if not isinstance(marks[mark], bool):
+            raise _validate.fail(f"true or false for column {name!r}", mark, marks[mark])
+    if cost is None and (charge is not None or marks["bounds_insecure"]):
+        raise InvalidArgumentError(
+            f"Expected bounds_cost for column {name!r}, whose bounds were estimated, got none."
+        )
+    return Column(
+        name,
+        kind,
+        bounds,
+        categories,
+        missing,
+        unit,
+        outside,
+        None if cost is None else _cost(name, cost),
+        None if charge is None else _charge(name, charge),
+        **marks,
+    )
 
 
 def _bounds(name: str, declared: Any) -> tuple[float, float]:
@@ -331,3 +376,13 @@ def _cost(name: str, declared: Any) -> tuple[float, float]:
             f"bounds_cost [epsilon, delta] for column {name!r}", "bounds_cost", declared
         ) from error
     return _validate.epsilon(epsilon), _validate.delta(delta)
+
+
+def _charge(name: str, declared: Any) -> tuple[str, int, str]:
+    if not isinstance(declared, Mapping) or set(declared) != set(_CHARGE):
+        raise _validate.fail(
+            f"bounds_charge with ledger, number and hash for column {name!r}", "bounds_charge", declared
+        )
+    where = f"bounds_charge of {name!r}"
+    ledger, digest = (_validate.text(declared[key], where) for key in ("ledger", "hash"))
+    return ledger, _validate.integer(declared["number"], where), digest

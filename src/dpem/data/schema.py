@@ -40,6 +40,8 @@ class Schema:
         - ``categories``: of an ordered or categorical column, text or numbers, public too;
         - ``missing``: whether cells may be missing (default False);
         - ``unit``: for people, such as "years";
+        - ``from_rows``: true where bounds or categories were chosen by someone who had looked at rows, which
+          no guarantee covers; statements then say so;
         - ``outside``: where undeclared values go. Numbers: "clip" (default) or "missing". Categories: "other"
           (default for categorical), one of the categories, or "missing" (default where missing is allowed).
 
@@ -221,7 +223,14 @@ class Schema:
     @property
     def source(self) -> str:
         """Where bounds came from, for the privacy statement."""
+        if any(column.from_rows for column in self.columns):
+            return "rows"
         return "estimated" if any(column.bounds_cost for column in self.columns) else "schema"
+
+    @property
+    def insecure_bounds(self) -> bool:
+        """Whether some bounds were estimated with seeded noise: nothing fitted with them is private."""
+        return any(column.bounds_insecure for column in self.columns)
 
     def describe(self) -> dict[str, str]:
         """Return in words what every column's values could be, for the privacy statement."""

@@ -187,14 +187,41 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         low, high = domain.box
         warn_of_noise(entries, (high - low).tolist(), plan, also=also, stacklevel=stacklevel + 1)
 
-    def _gate(self, plan: Plan, source: RowSource, domain: RowGrid, n_jobs: int | None = None) -> ReleaseGate:
-        """Charge the whole plan and return the gate that may read the rows."""
+    def _gate(
+        self,
+        plan: Plan,
+        source: RowSource,
+        domain: Domain | TableGrid | LevelGrid,
+        grid: RowGrid | None = None,
+        n_jobs: int | None = None,
+    ) -> ReleaseGate:
+        """Charge the whole plan and return the gate that may read the rows.
+
+        `domain` bounds the rows; `grid` turns them into integers, where that is not the domain itself.
+        """
+        charge = getattr(self, "charge_", None)
+        if self.ledger is None and charge is not None:
+            raise InvalidArgumentError(
+                f"Expected a ledger: this model was charged to that of {charge.ledger!r}, and to fit it again "
+                f"costs again. Give it with set_params(ledger=...), or fit a new estimator."
+            )
         ledger = opened_ledger(self.ledger, self.schema)
         purpose = f"{self._public_name}.fit"
         engine = engine_for(source, n_jobs or self.n_jobs)
         n_rows = source.n_rows if plan.adjacency == "replace_one" else None
         facts = [self._public_facts(), source.names, source.n_columns, n_rows]
-        return ReleaseGate(plan, source, domain, engine, ledger=ledger, purpose=purpose, facts=facts)
+        names = self.schema.names if self.schema is not None else source.names
+        return ReleaseGate(
+            plan,
+            source,
+            domain if grid is None else grid,
+            engine,
+            ledger=ledger,
+            purpose=purpose,
+            facts=facts,
+            bounds=domain.describe(names),
+            bounds_source=domain.source,
+        )
 
     def _public_facts(self) -> dict[str, Any]:
         """Return the arguments that make a fit what it is, for one that is continued after a crash."""
@@ -212,14 +239,14 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 error.add_note(CHARGED)
             raise
 
-    def _state(self, gate: ReleaseGate, source: RowSource, domain: Domain | TableGrid | LevelGrid) -> None:
+    def _state(self, gate: ReleaseGate, source: RowSource) -> None:
         """Write columns, plan and privacy statement of a finished fit, then warn of what is weak in it."""
         gate.close()
         keep_columns(self, source)
         plan = gate.plan
         self.plan_, self.charge_ = plan, gate.charge
         self.n_rows_ = source.n_rows if plan.adjacency == "replace_one" else None
-        self.privacy_ = gate.statement(domain.describe(self._column_names()), domain.source)
+        self.privacy_ = gate.statement()
         if self.n_rows_ is None and gate.n_rows is not None:
             self._warn_of_delta(float(gate.n_rows))
         weak = self._weakness()
@@ -313,13 +340,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if self.privacy_.event is None:
             raise InvalidArgumentError("Expected a private model, got one that was fitted without noise.")
         account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        account.verify_charge(
-            self.charge_,
-            self.privacy_.event,
-            adjacency=self.privacy_.adjacency,
-            unit=self.privacy_.unit,
-            purpose=f"{self._public_name}.fit",
-        )
+        account.verify_charge(self.charge_, self.privacy_, purpose=f"{self._public_name}.fit")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""
@@ -403,6 +424,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         model._restore_arrays(arrays)
         return model
 
+    def _described_bounds(self) -> dict[str, str]:
+        """Return the bounds of the arguments in words, as the statement of a fit has them."""
+        return self._domain(self.n_features_in_).describe(self._column_names())
+
     def __sklearn_tags__(self) -> Any:
         """Say whether rows may have missing cells."""
         tags = super().__sklearn_tags__()
@@ -452,7 +477,11 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     estimator = _MODELS[name]
     parameters = estimator._with_plug_in(parameters, model)  # errors of the caller, not of the file
     try:
-        return estimator._restore(metadata, arrays, parameters)
+        restored = estimator._restore(metadata, arrays, parameters)
+        if restored.plan_ is not None:
+            same = restored._described_bounds() == restored.privacy_.bounds
+            require(same, "a statement of the same bounds")
+        return restored
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = str(error) if isinstance(error, InvalidArgumentError) else "Something is missing."
         raise _not_whole(path, reason) from error

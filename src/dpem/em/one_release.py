@@ -106,12 +106,21 @@ def release_one(
     grid = map_rows(domain) if map_rows is not None else domain
     engine = engine_for(source, n_jobs)
     facts = [domain.describe(source.names), described(query), None if private_n else source.n_rows]
-    gate = ReleaseGate(plan, source, grid, engine, ledger=ledger, purpose=f"dpem.{purpose}", facts=facts)
+    gate = ReleaseGate(
+        plan,
+        source,
+        grid,
+        engine,
+        ledger=ledger,
+        purpose=f"dpem.{purpose}",
+        facts=facts,
+        bounds=domain.describe(source.names),
+        bounds_source=domain.source,
+    )
     released = gate.release(purpose, query)
     gate.close()
     number, error = value(domain, released, None if private_n else source.n_rows)
-    statement = gate.statement(domain.describe(source.names), domain.source)
-    return PrivateValue(float(number), float(error), statement)
+    return PrivateValue(float(number), float(error), gate.statement())
 
 
 @dataclass(frozen=True)

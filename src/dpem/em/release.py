@@ -18,11 +18,13 @@ from dpem.em.progress import tell_listener
 from dpem.em.recording import RecordedRelease, active_recording
 from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.em.transcript import active_transcript, require_no_recording
+from dpem.em.unpaid import warn_of_total
 from dpem.errors import PlanViolationError
 from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
+from dpem.privacy.randomness import entropy
 from dpem.privacy.sensitivity import for_person
-from dpem.privacy.statement import PrivacyStatement
+from dpem.privacy.statement import PrivacyStatement, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -71,6 +73,8 @@ class ReleaseGate:
         What the ledger records.
     facts : optional
         Public facts that tell this fit from others, for one that may be continued after a crash.
+    bounds, bounds_source : mapping of str to str, and str
+        The bounds that rows are held to, in words, and where they came from: for ledger and statement.
     """
 
     def __init__(
@@ -83,8 +87,13 @@ class ReleaseGate:
         ledger: Ledger | None,
         purpose: str,
         facts: Any = None,
+        bounds: Mapping[str, str] | None = None,
+        bounds_source: str = "declared",
     ) -> None:
         self.plan = plan
+        self._bounds, self._bounds_source = dict(bounds or {}), bounds_source
+        # Bounds that were estimated with seeded noise tell of rows, whatever noise is added later.
+        self.insecure_noise = source.schema is not None and source.schema.insecure_bounds
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
         self._process = os.getpid()
@@ -97,7 +106,6 @@ class ReleaseGate:
                 self._pay(ledger, purpose)
         else:
             self.charge = self._transcript.charge
-        self.insecure_noise = False
 
     def _pay(self, ledger: Ledger | None, purpose: str) -> None:
         """Charge the plan, and note that it was: both, or neither."""
@@ -107,9 +115,18 @@ class ReleaseGate:
                 purpose=purpose,
                 adjacency=self.plan.adjacency,
                 unit=self.plan.unit,
-                insecure_noise=active_recording() is not None,
+                facts=facts_of(
+                    self.plan.epsilon,
+                    self.plan.delta,
+                    self.plan.accountant,
+                    self._bounds,
+                    self._bounds_source,
+                ),
+                insecure_noise=active_recording() is not None or self.insecure_noise,
             )
             self.charge = Charge(ledger.name, spend.number, spend.hash)
+        elif active_recording() is None and entropy().is_secure:
+            warn_of_total(self.plan)
         if self._transcript is not None:
             self._transcript.paid(self.charge)
 
@@ -118,9 +135,7 @@ class ReleaseGate:
         self._used.update({stage.name: stage.repeats for stage in self.plan.stages})
         self._engine.close()
 
-    def statement(
-        self, bounds: Mapping[str, str] | None = None, source: str = "declared"
-    ) -> PrivacyStatement:
+    def statement(self) -> PrivacyStatement:
         """Return the guarantee of what was released, with the bounds that rows were held to."""
         plan = self.plan
         return PrivacyStatement(
@@ -130,8 +145,8 @@ class ReleaseGate:
             adjacency=plan.adjacency,
             unit=plan.unit,
             accountant=plan.accountant,
-            bounds=dict(bounds or {}),
-            bounds_source=source,
+            bounds=self._bounds,
+            bounds_source=self._bounds_source,
             insecure_noise=self.insecure_noise,
             releases=plan.releases,
         )

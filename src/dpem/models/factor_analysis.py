@@ -193,7 +193,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             return self._fit_plain(source, rows, request.n_components, random_state, progress)
         n_rows = self._public_rows(source)
         plan = self._plan(request, n_rows, domain, source.names)
-        gate = self._gate(plan, source, domain if projected is None else projected)
+        gate = self._gate(plan, source, domain, projected)
         with self._charged():
             fitted = fit_moment(gate, request, n_rows, random_state, progress)
             progress.step("factors")
@@ -210,7 +210,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)
         }
         self.n_iter_ = n_iter
-        self._state(gate, source, domain)
+        self._state(gate, source)
         return self
 
     def _check_arguments(self) -> None:

@@ -236,7 +236,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             return self
         n_rows = self._public_rows(source)
         plan = self._plan(request, n_rows, domain, source.names)
-        gate = self._gate(plan, source, IncompleteRows(domain) if self._allows_missing else domain)
+        gate = self._gate(plan, source, domain, IncompleteRows(domain) if self._allows_missing else None)
         with self._charged():
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
             draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
@@ -246,7 +246,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
         self.n_iter_ = fitted.shape.iterations
         gate.n_rows = fitted.pool.n_rows
-        self._state(gate, source, domain)
+        self._state(gate, source)
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)
         return self

@@ -155,6 +155,7 @@ class PrivateScoreMixin:
     ledger: Ledger | str | os.PathLike[str] | None
     n_jobs: int | None
     background_: BackgroundComponents
+    charge_: Any
 
     if TYPE_CHECKING:
 
@@ -192,6 +193,11 @@ class PrivateScoreMixin:
             With `value`, `standard_error` and `privacy`.
         """
         check_columns(self, open_rows(X, self.schema, person=self.person))
+        if ledger is None and self.ledger is None and self.charge_ is not None:
+            raise InvalidArgumentError(
+                f"Expected a ledger for private_score: this model was charged to that of "
+                f"{self.charge_.ledger!r}, which a file does not hold. Give it with ledger=... ."
+            )
         if not len(self.background_.weights):
             raise InvalidArgumentError(
                 "Expected a fitted private model with a background: without one a single row could move the "

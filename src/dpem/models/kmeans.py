@@ -195,7 +195,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         self.standard_errors_ = {"cluster_centers": spread * (domain.scale / GRID)}
         self.n_iter_ = plan.stage("lloyd").repeats
         gate.n_rows = model.frame.n_rows
-        self._state(gate, source, domain)
+        self._state(gate, source)
         return self
 
     def _weakness(self) -> str:

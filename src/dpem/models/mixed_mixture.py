@@ -202,7 +202,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             else:
                 fitted = fit_one_shot(gate, request, n_rows, random_state, progress)
         self._keep(fitted)
-        self._state(gate, source, request.grid)
+        self._state(gate, source)
         if isinstance(request, OneShotRequest):
             by_release = request.left_out(gate.plan)
             if by_release is not None and by_release != request.left_out(plan):

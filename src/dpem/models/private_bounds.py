@@ -147,6 +147,9 @@ def private_bounds(
     parts = _Parts(np.array([low for low, _ in ranges]), np.array([high for _, high in ranges]))
     quantiles = gate.release("quantiles", Histograms.of_columns([_PARTS + 1] * len(wanted)), parts)
     gate.close()
+    bought: dict[str, Any] = {"bounds_cost": [epsilon, delta], "bounds_insecure": gate.insecure_noise}
+    if gate.charge is not None:
+        bought["bounds_charge"] = gate.charge.to_dict()
     declared, lost = {}, []
     for column, (low, high), (noisy, noise) in zip(
         wanted, ranges, _by_column(quantiles, len(wanted)), strict=True
@@ -155,7 +158,7 @@ def private_bounds(
             lost.append(column.name)
             continue
         bounds = _holding(noisy[1:], noise, low, high, coverage)
-        declared[column.name] = {"bounds": _tidy(column, *bounds), "bounds_cost": [epsilon, delta]}
+        declared[column.name] = {"bounds": _tidy(column, *bounds)} | bought
     if lost:
         warnings.warn(
             f"Nothing stands out of the noise in {', '.join(map(repr, lost))}: no bounds were found. Declare "

@@ -107,7 +107,7 @@ class ModelEstimator(PrivateEstimator):
         self._keep(schema, fitted.parameters)
         self.standard_errors_ = dict(zip(fitted.parameters, spread, strict=True))
         self.n_iter_ = iterations
-        self._state(gate, source, request.grid)
+        self._state(gate, source)
         return self
 
     def _columns(self, X: Any) -> Schema:
@@ -169,6 +169,9 @@ class ModelEstimator(PrivateEstimator):
 
     def _check_schema(self, schema: Schema) -> None:
         """Columns are checked by the model."""
+
+    def _described_bounds(self) -> dict[str, str]:
+        return self.schema_.describe()
 
     @classmethod
     def _restore(

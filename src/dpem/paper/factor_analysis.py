@@ -144,7 +144,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             factors, n_iter = fit_factors(repaired, k, random_state, least_noise=least, max_iter=max_iter)
         self.n_iter_ = n_iter
         self._keep(domain.centre.copy(), factors.scaled(domain.scale))
-        self._state(gate, source, domain)
+        self._state(gate, source)
         return self
 
     def _public_domain(self, n_columns: int) -> Domain:

@@ -194,7 +194,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self.covariances_ = parameters.covariances * scale[:, None] * scale
         self._finish(d)
         self.n_iter_ = iterations
-        self._state(gate, source, domain)
+        self._state(gate, source)
         return self
 
     def _finish(self, n_columns: int) -> None:

@@ -59,7 +59,7 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
                 centres = self._step(gate, centres, float(n_rows or 1))
         self.cluster_centers_ = domain.from_grid(centres)
         self.n_iter_ = iterations
-        self._state(gate, source, domain)
+        self._state(gate, source)
         return self
 
     @abstractmethod

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
 
@@ -23,13 +23,24 @@ _BUSY_SECONDS = 60.0
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
-SPEND = ("number", "time", "purpose", "analyst", "event", "insecure_noise", "units", "total_units", "hash")
+SPEND = (
+    "number",
+    "time",
+    "purpose",
+    "analyst",
+    "event",
+    "facts",
+    "insecure_noise",
+    "units",
+    "total_units",
+    "hash",
+)
 
 # The header: "dpem" and the format's version.
 CREATE = """
 BEGIN IMMEDIATE;
 PRAGMA application_id = 0x6470656D;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 CREATE TABLE terms (
     id TEXT NOT NULL, name TEXT NOT NULL, cap_epsilon REAL NOT NULL, cap_delta REAL NOT NULL,
     cap_units TEXT NOT NULL, adjacency TEXT NOT NULL, unit TEXT NOT NULL, created TEXT NOT NULL,
@@ -37,7 +48,7 @@ CREATE TABLE terms (
 );
 CREATE TABLE spend (
     number INTEGER PRIMARY KEY, time TEXT NOT NULL, purpose TEXT NOT NULL, analyst TEXT NOT NULL,
-    event TEXT NOT NULL, insecure_noise INTEGER NOT NULL, units TEXT NOT NULL,
+    event TEXT NOT NULL, facts TEXT NOT NULL, insecure_noise INTEGER NOT NULL, units TEXT NOT NULL,
     total_units TEXT NOT NULL, hash TEXT NOT NULL
 );
 CREATE TRIGGER terms_are_fixed BEFORE UPDATE ON terms
@@ -53,7 +64,7 @@ CREATE TRIGGER spend_grows BEFORE INSERT ON spend
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
 INSERT_TERMS = "INSERT INTO terms VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-INSERT_SPEND = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+INSERT_SPEND = "INSERT INTO spend VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _SELECT_TERMS = f"SELECT {', '.join(TERMS)} FROM terms"  # noqa: S608  (our own names)
 SELECT_SPENDS = f"SELECT {', '.join(SPEND)} FROM spend ORDER BY number"  # noqa: S608
 _SELECT_LAST_TWO = f"SELECT {', '.join(SPEND)} FROM spend ORDER BY number DESC LIMIT 2"  # noqa: S608

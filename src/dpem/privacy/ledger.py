@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     import sqlite3
     from contextlib import AbstractContextManager
 
+    from dpem.privacy.statement import PrivacyStatement
+
 __all__ = ["Charge", "Head", "Ledger", "Spend"]
 
 # Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
@@ -96,6 +98,8 @@ class Spend:
         What it was for and who asked.
     event : Event
         The whole plan that was paid.
+    facts : str
+        A hash of what is public of the release (bounds, budget, accountant); "" where none was given.
     insecure_noise : bool
         Whether the noise was drawn from a seed.
     cost : Budget
@@ -109,6 +113,7 @@ class Spend:
     purpose: str
     analyst: str
     event: Event
+    facts: str
     insecure_noise: bool
     cost: Budget
     hash: str
@@ -262,6 +267,7 @@ class Ledger:
                     "epsilon": spend.cost.epsilon,
                     "mu": spend.cost.mu,
                     "event": spend.event.to_dict(),
+                    "facts": spend.facts,
                     "insecure_noise": spend.insecure_noise,
                     "hash": spend.hash,
                 }
@@ -298,6 +304,7 @@ class Ledger:
         analyst: str | None = None,
         adjacency: str | None = None,
         unit: PrivacyUnit | None = None,
+        facts: str = "",
         insecure_noise: bool = False,
     ) -> Spend:
         """Charge a whole plan, or refuse it. Call this before the data is read.
@@ -317,6 +324,9 @@ class Ledger:
             The plan's neighbouring relation: the ledger's unless given, and refused if another.
         unit : PrivacyUnit, optional
             The plan's unit of privacy: the ledger's unless given, and refused if another.
+        facts : str, default ""
+            A hash of what is public of the release (:attr:`PrivacyStatement.facts`), so that it can be
+            compared later.
         insecure_noise : bool, default False
             Mark the charge as insecure although noise is not seeded: raw statistics are being recorded.
 
@@ -340,6 +350,7 @@ class Ledger:
             "purpose": purpose,
             "analyst": analyst,
             "event": json.dumps(event.to_dict(), sort_keys=True),
+            "facts": str(facts),
             "insecure_noise": int(insecure_noise or not entropy().is_secure),
             "units": str(units),
         }
@@ -391,17 +402,18 @@ class Ledger:
         if head is not None and hashes.get(head.number) != head.hash:
             raise self._tampered(f"record {head.number} is not the one whose hash was kept")
 
-    def verify_charge(
-        self, charge: Charge | None, event: Event, *, adjacency: str, unit: PrivacyUnit, purpose: str
-    ) -> None:
-        """Check the ledger, and that it paid for a release: its record, with the same events and purpose.
+    def verify_charge(self, charge: Charge | None, statement: PrivacyStatement, *, purpose: str) -> None:
+        """Check the ledger, and that it paid for a release: all that its record can prove.
+
+        That is the purpose, the events, relation, unit, budget, accountant, bounds, and whether the noise
+        was secure. One charge cannot prove that it was used once: several models may point at it.
 
         Parameters
         ----------
         charge : Charge or None
             What the release says of its payment, such as a model's `charge_`.
-        event, adjacency, unit
-            What was released, such as a model's statement tells.
+        statement : PrivacyStatement
+            What the release says of itself, such as a model's `privacy_`.
         purpose : str
             What the record's purpose begins with, such as "dpem.KMeans.fit".
 
@@ -418,11 +430,19 @@ class Ledger:
             )
         self.verify(Head(charge.number, charge.hash))
         record = self.history()[charge.number - 1]
-        of_it = record.event == event and record.purpose.partition(":")[0] == purpose
-        if not of_it or self.adjacency is not Adjacency.parse(adjacency) or self.unit != unit:
+        same = {
+            "purpose": record.purpose.partition(":")[0] == purpose,
+            "mechanisms": record.event == statement.event,
+            "neighbours": self.adjacency is Adjacency.parse(statement.adjacency),
+            "unit of privacy": self.unit == statement.unit,
+            "bounds or budget": record.facts in ("", statement.facts),
+            "source of noise": record.insecure_noise == statement.insecure_noise,
+        }
+        differ = [what for what, holds in same.items() if not holds]
+        if differ:
             raise LedgerError(
                 f"Expected record {charge.number} of the ledger of {self.name!r} to be of this release, but "
-                f"it is of another."
+                f"they differ in {', '.join(differ)}."
             )
 
     # -- inside --------------------------------------------------------------------------------------
@@ -480,12 +500,12 @@ class Ledger:
             raise self._tampered("its terms cannot be read") from error
 
     def _spend_of(self, row: tuple[Any, ...]) -> Spend:
-        number, time, purpose, analyst, event, insecure, units, _, digest = row
+        number, time, purpose, analyst, event, facts, insecure, units, _, digest = row
         try:
             composed, cost = event_from_dict(json.loads(event)), self._cost(int(units))
         except _UNREADABLE as error:
             raise self._tampered(f"record {number} cannot be read") from error
-        return Spend(number, time, purpose, analyst, composed, bool(insecure), cost, digest)
+        return Spend(number, time, purpose, analyst, composed, facts, bool(insecure), cost, digest)
 
     def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
         if not self.path.is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from dpem.privacy.accountants import ACCOUNTANTS, Comparison, accountant_named, 
 from dpem.privacy.events import Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 
-__all__ = ["BOUNDS_SOURCES", "PrivacyStatement"]
+__all__ = ["BOUNDS_SOURCES", "PrivacyStatement", "facts_of"]
 
 FORMAT_VERSION = 1
 
@@ -25,6 +26,7 @@ BOUNDS_SOURCES = {
     "declared": "declared as public knowledge, not read from the data",
     "schema": "declared in the schema as public knowledge, not read from the data",
     "estimated": "some of them estimated from the data by a release whose budget comes on top",
+    "rows": "some of them chosen after looking at rows, which this guarantee does not cover",
 }
 
 
@@ -124,6 +126,11 @@ class PrivacyStatement:
                 f"Expected an epsilon that the events meet, got epsilon={self.epsilon!r}: the accountant "
                 f"{self.accountant!r} makes them {spent!r} at delta={self.delta!r}."
             )
+
+    @property
+    def facts(self) -> str:
+        """A hash of the public facts that a ledger's record proves beside its events."""
+        return facts_of(self.epsilon, self.delta, self.accountant, self.bounds, self.bounds_source)
 
     def compare(self) -> Comparison:
         """Return the epsilon that each accountant gives for the same events."""
@@ -279,6 +286,14 @@ class PrivacyStatement:
         if not isinstance(description, dict):
             raise InvalidArgumentError("Expected a JSON object that holds a privacy statement.")
         return cls.from_dict(description)
+
+
+def facts_of(
+    epsilon: float, delta: float, accountant: str, bounds: Mapping[str, str], bounds_source: str
+) -> str:
+    """Return the hash of what is public of a release, for the record that pays for it."""
+    facts = [float(epsilon), float(delta), accountant, dict(bounds), bounds_source]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged() -> InvalidArgumentError:
