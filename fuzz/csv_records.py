@@ -24,7 +24,7 @@ SCHEMA = Schema(
     {
         "age": {"kind": "integer", "bounds": [0, 120], "missing": True},
         "dose": {"kind": "continuous", "bounds": [-1, 5]},
-        "sex": {"kind": "categorical", "categories": ["F", "M", '"', "\n"], "missing": True},
+        "sex": {"kind": "categorical", "categories": ["F", "M", '"', "a\nb"], "missing": True},
     }
 )
 _HEADS = [("age", "dose", "sex"), ("sex", "note", "age", "dose"), ("dose", 'a "b", c\nd', "sex", "", "age")]

@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from dpem.data.cells import is_null
-from dpem.data.column import declared_column
+from dpem.data.declarations import declared_column
 from fuzz.harness import Target
 
 __all__ = ["CELL", "PIECES", "TARGET", "float_of"]

@@ -103,7 +103,7 @@ def test_parts_of_the_columns_are_of_the_same_rows(tmp_path):
         source = rows_to_release(data, SCHEMA, "replace_one", 2, "patient")
         whole = source.in_memory().block()
         assert np.array_equal(source.only([1]).in_memory().block(), whole[1:])
-        assert source.of_changes().in_memory().n_rows == whole.shape[1]
+        assert source.of_findings().in_memory().n_rows == whole.shape[1]
         later = np.concatenate([piece.block() for piece in source.pieces(1)], axis=1)
         assert np.array_equal(later, whole[:, whole.shape[1] - later.shape[1] :])
         assert later.shape[1] > 0

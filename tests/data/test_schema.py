@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import dpem
 from dpem import Schema
 from dpem.data import TableRows
+from dpem.data.column import ABOVE, MISSING, READ
 from dpem.errors import InvalidArgumentError, OutputError
 
 PATIENTS = Schema(
@@ -230,7 +231,7 @@ CELLS = [
     (PATIENTS.columns[2], ["I", "III", "IV", None, 1], [0, 2, 0, 0, 0]),
     (PATIENTS.columns[3], ["F", "M", "f", None, "other", 3], [0, 1, 2, 2, 2, 2]),
     (PATIENTS.columns[4], [1, 2.0, "3", "4", None, True], [0, 1, 2, math.nan, math.nan, math.nan]),
-    (PATIENTS.columns[5], [True, "false", 1, 0.0, "yes", None], [1, 0, 1, 0, math.nan, math.nan]),
+    (PATIENTS.columns[5], [True, "false", 1, 0.0, " YES", "ja", None], [1, 0, 1, 0, 1, math.nan, math.nan]),
 ]
 
 
@@ -247,9 +248,9 @@ def test_outside_may_mean_missing():
     column = Schema(
         {"a": {"kind": "continuous", "bounds": [0, 1], "missing": True, "outside": "missing"}}
     ).columns[0]
-    values, changed = column.parse(np.array([0.5, 2.0, np.nan, np.inf]))
+    values, found = column.parse(np.array([0.5, 2.0, np.nan, np.inf]))
     np.testing.assert_array_equal(values, [0.5, np.nan, np.nan, np.nan])
-    np.testing.assert_array_equal(changed, [False, True, False, True])
+    np.testing.assert_array_equal(found, [READ, ABOVE, MISSING, ABOVE])
     filled = Schema.from_columns([column]).filled().columns[0]
     np.testing.assert_array_equal(filled.parse(np.array([0.5, 2.0, np.nan]))[0], [0.5, 1.0, 0.5])
 

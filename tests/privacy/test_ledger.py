@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -37,6 +38,7 @@ from dpem.privacy import (
 )
 from dpem.privacy import ledger as ledger_module
 from dpem.privacy.ledger import Charge, Head
+from dpem.privacy.statement import PrivacyStatement
 from dpem.testing import insecure_noise
 
 
@@ -290,9 +292,9 @@ def test_files_that_are_no_ledger(tmp_path):
 def test_future_formats_are_refused(ledger):
     """A ledger of a newer format is not guessed at."""
     with sqlite3.connect(ledger.path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
-    with pytest.raises(LedgerError, match="format 1, got 2"):
+    with pytest.raises(LedgerError, match="format 2, got 3"):
         Ledger(ledger.path)
 
 
@@ -386,7 +388,8 @@ def tamper(ledger, *statements):
         "UPDATE terms SET cap_units = '999999999999999999999999999999999999999'",
         "UPDATE terms SET adjacency = 'add_remove'",
         "INSERT INTO terms SELECT * FROM terms",
-        "INSERT INTO spend SELECT 4, time, purpose, analyst, event, 0, units, units, hash FROM spend LIMIT 1",
+        "INSERT INTO spend SELECT 4, time, purpose, analyst, event, facts, 0, units, units, hash FROM spend "
+        "LIMIT 1",
     ],
 )
 def test_tampering_is_found(ledger, statement):
@@ -493,35 +496,48 @@ def test_amounts_are_exact_and_the_cap_is_met_to_the_last_unit(ledger):
         ledger.verify()
 
 
+def stated(event, **changes):
+    """Return a statement of a release with such noise."""
+    words = {"bounds": {"age": "0 to 120"}, "insecure_noise": False} | changes
+    return PrivacyStatement(1.0, 1e-5, event, **words)
+
+
 def test_a_charge_is_of_its_release(ledger):
-    """Its record, with the same events, relation, unit and purpose; all else is refused."""
+    """All that a record proves: events, relation, unit, purpose, bounds, budget, source of the noise."""
     event = GaussianEvent(100.0)
+    statement = stated(event)
     for purpose in ("dpem.KMeans.fit", "dpem.KMeans.fit: for the board"):
-        paid = ledger.spend(event, purpose=purpose)
+        paid = ledger.spend(event, purpose=purpose, facts=statement.facts)
         charge = Charge(ledger.name, paid.number, paid.hash)
         assert Charge.from_dict(charge.to_dict()) == charge
-        good = {"adjacency": "replace_one", "unit": PrivacyUnit(), "purpose": "dpem.KMeans.fit"}
-        ledger.verify_charge(charge, event, **good)
-        others = ({"adjacency": "add_remove"}, {"unit": PrivacyUnit(2)}, {"purpose": "dpem.KMeans"})
-        for other in others:
-            with pytest.raises(LedgerError, match="of another"):
-                ledger.verify_charge(charge, event, **good | other)
-        with pytest.raises(LedgerError, match="of another"):
-            ledger.verify_charge(charge, GaussianEvent(99.0), **good)
+        ledger.verify_charge(charge, statement, purpose="dpem.KMeans.fit")
+        for other, word in (
+            (replace(statement, adjacency="add_remove"), "neighbours"),
+            (replace(statement, unit=PrivacyUnit(2)), "unit"),
+            (replace(statement, event=GaussianEvent(99.0)), "mechanisms"),
+            (replace(statement, bounds={"age": "0 to 1200"}), "bounds"),
+            (replace(statement, bounds_source="schema"), "bounds"),
+            (replace(statement, epsilon=0.9), "budget"),
+            (replace(statement, insecure_noise=True), "source of noise"),
+        ):
+            with pytest.raises(LedgerError, match=word):
+                ledger.verify_charge(charge, other, purpose="dpem.KMeans.fit")
+        with pytest.raises(LedgerError, match="purpose"):
+            ledger.verify_charge(charge, statement, purpose="dpem.KMeans")
         with pytest.raises(LedgerError, match="none did"):
-            ledger.verify_charge(None, event, **good)
+            ledger.verify_charge(None, statement, purpose="dpem.KMeans.fit")
+        forged = Charge(ledger.name, paid.number, "0" * 64)
         with pytest.raises(LedgerTamperedError, match="hash was kept"):
-            ledger.verify_charge(Charge(ledger.name, paid.number, "0" * 64), event, **good)
+            ledger.verify_charge(forged, statement, purpose="dpem.KMeans.fit")
 
 
 def test_each_charge_is_found_by_its_number(ledger):
     """Of several records, that of the release; and the head of an empty ledger is one, too."""
     ledger.verify(ledger.head())
-    terms = {"adjacency": "replace_one", "unit": PrivacyUnit(), "purpose": "p"}
     events = [GaussianEvent(100.0), GaussianEvent(200.0), GaussianEvent(300.0)]
     paid = [ledger.spend(event, purpose="p") for event in events]
     for event, spent in zip(events, paid, strict=True):
-        ledger.verify_charge(Charge(ledger.name, spent.number, spent.hash), event, **terms)
+        ledger.verify_charge(Charge(ledger.name, spent.number, spent.hash), stated(event), purpose="p")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.data.stored_types import require_types
 from dpem.data.streams import StreamedRows
 from dpem.data.table_rows import require_columns
 from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
@@ -57,6 +58,8 @@ class BatchRows(StreamedRows):
                 )
             head = _nothing(schema, person)
         super().__init__(head, schema, by_position=by_position, person=person)
+        if schema is not None:
+            require_types(head, schema, self._reader.columns)
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the batches as they come."""

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["as_bytes", "category_key", "codes", "is_arrow", "is_null", "nothing_raised", "numbers_of"]
+    from dpem.data.writing import Writing
+
+__all__ = [
+    "as_bytes",
+    "category_key",
+    "codes",
+    "is_arrow",
+    "is_null",
+    "nothing_raised",
+    "numbers_of",
+    "read_distinct",
+]
 
 
 @contextmanager
@@ -33,65 +44,79 @@ def nothing_raised() -> Iterator[None]:
         pass
 
 
-def numbers_of(cells: Any) -> NDArray[np.float64]:
-    """Return numbers: text is read as Python reads numbers, and what is none is NaN.
+def numbers_of(cells: Any, writing: Writing | None = None) -> NDArray[np.float64]:
+    """Return numbers: text is read as Python reads numbers, or as `writing` says; what is none is NaN.
 
     Examples
     --------
     >>> numbers_of(np.array([1, True, " 2.5", "1e3", "inf", None, "old", 10**400], dtype=object))
     array([   1. ,    1. ,    2.5, 1000. ,    inf,    nan,    nan,    inf])
     """
+    if writing is not None and writing.plain_numbers:
+        writing = None
     if is_arrow(cells):
-        return _arrow_numbers(as_bytes(cells))
+        return _arrow_numbers(as_bytes(cells), writing)
     if cells.dtype.kind in "fiub":
         return np.asarray(cells.astype(np.float64))
+    if cells.dtype.kind in "mM":  # a moment is no number, whatever NumPy makes of it
+        return np.full(len(cells), np.nan)
     if _is_text(cells):
         try:  # all at once, with what each of them gives by itself
-            return np.array([math.nan if cell is None else _number(cell) for cell in cells], dtype=np.float64)
+            return np.array(
+                [math.nan if cell is None else _number(cell, writing) for cell in cells], dtype=np.float64
+            )
         except ValueError:
             pass
-    return _one_by_one(cells, _number)
+    return _one_by_one(cells, lambda cell: _number(cell, writing))
 
 
-def codes(cells: Any, known: Mapping[str, int]) -> NDArray[np.float64]:
-    """Return each cell's code among the known categories, NaN for all else.
+def codes(
+    cells: Any, known: Mapping[str, int], key: Callable[[Any], str] | None = None
+) -> NDArray[np.float64]:
+    """Return each cell's code among the known categories, NaN for all else; compared by `category_key`.
 
     Examples
     --------
     >>> codes(np.array(["b", 1.0, None, "c", [3]], dtype=object), {"a": 0, "b": 1, "1": 2})
     array([ 1.,  2., nan, nan, nan])
     """
+    key = key or category_key
+    return read_distinct(cells, lambda cell: known.get(key(cell), math.nan))
+
+
+def read_distinct(cells: Any, read: Callable[[Any], float]) -> NDArray[np.float64]:
+    """Return what `read` makes of each cell, NaN where it fails; cells that are alike are read once."""
     if is_arrow(cells):
         encoded = as_bytes(cells).dictionary_encode()
-        found = _one_by_one(
-            encoded.dictionary.to_pylist(), lambda cell: known.get(category_key(cell), math.nan)
-        )
+        found = _one_by_one(encoded.dictionary.to_pylist(), read)
         places: NDArray[np.intp] = encoded.indices.fill_null(len(found)).to_numpy()
         return np.append(found, math.nan)[places]
     if cells.dtype.kind in "fiub":  # few values as a rule: look each of them up once
         values, places = np.unique(cells, return_inverse=True)
-        found = _one_by_one(values, lambda cell: known.get(category_key(cell), math.nan))
+        found = _one_by_one(values, read)
         return np.asarray(found[places.reshape(-1)])
     if _is_text(cells):
         texts = list(set(cells))
-        found = _one_by_one(texts, lambda cell: known.get(category_key(cell), math.nan))
+        found = _one_by_one(texts, read)
         code = dict(zip(texts, found, strict=True))
         return np.array([code[cell] for cell in cells], dtype=np.float64)
-    return _one_by_one(cells, lambda cell: known.get(category_key(cell), math.nan))
+    return _one_by_one(cells, read)
 
 
 def category_key(cell: Any) -> str:
     """Return the text by which a cell is compared with categories; "" for what is none.
 
+    Spaces around text do not count.
+
     Examples
     --------
-    >>> category_key("F"), category_key(3), category_key(np.float32(3.0)), category_key(True)
+    >>> category_key(" F"), category_key(3), category_key(np.float32(3.0)), category_key(True)
     ('F', '3', '3', 'true')
     """
     if isinstance(cell, bytes):
         cell = cell.decode()
     if isinstance(cell, str):
-        return str(cell)
+        return str(cell).strip()
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
     if isinstance(cell, numbers.Real | decimal.Decimal):
@@ -101,11 +126,13 @@ def category_key(cell: Any) -> str:
     return ""
 
 
-def _number(cell: Any) -> float:
+def _number(cell: Any, writing: Writing | None = None) -> float:
     if isinstance(cell, numbers.Integral):  # may be longer than any float
         return float(cell) if abs(int(cell)) < 2**1000 else math.copysign(math.inf, int(cell) >> 900)
     if isinstance(cell, bytes):
         cell = cell.decode()
+    if isinstance(cell, str) and writing is not None:
+        cell = writing.number_text(cell.strip())
     if isinstance(cell, str | numbers.Real | decimal.Decimal):
         return float(cell)
     return math.nan
@@ -128,10 +155,17 @@ def as_bytes(cells: Any) -> Any:
 _PLAIN_NUMBER = r"^[+-]?[0-9]{1,18}(\.[0-9]{0,25})?([eE][+-]?[0-9]{1,2})?$"
 
 
-def _arrow_numbers(cells: Any) -> NDArray[np.float64]:
+def _arrow_numbers(cells: Any, writing: Writing | None) -> NDArray[np.float64]:
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import compute  # noqa: PLC0415
 
+    if writing is not None:
+        if writing.thousands is not None:
+            cells = compute.replace_substring(cells, writing.thousands, "")
+        if writing.decimal != ".":
+            wrong = compute.match_substring(cells, ".")  # 1.5 must not be read as 1,5
+            cells = compute.if_else(wrong, pa.scalar(b"?", cells.type), cells)
+            cells = compute.replace_substring(cells, writing.decimal, ".")
     is_plain = compute.match_substring_regex(cells, _PLAIN_NUMBER)
     plain = compute.if_else(is_plain, cells, None)
     text = plain.view(pa.large_string() if pa.types.is_large_binary(cells.type) else pa.string())

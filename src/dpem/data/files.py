@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
 from dpem.data.file_formats import FORMATS, format_of
+from dpem.data.stored_types import require_types
 from dpem.data.streams import StreamedRows
 from dpem.data.table_types import is_name, listed
 from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
@@ -201,6 +202,8 @@ class FileRows(StreamedRows):
         try:
             numbers = () if self.schema is not None else self._reader.columns or ()
             self._format.check_head(head, self._reader.names, numbers)
+            if self.schema is not None and not self._format.is_text:
+                require_types(head, self.schema, self._reader.columns)
         except InvalidArgumentError as error:
             raise InvalidArgumentError(f"In file {file.name!r}: {error}") from None
 

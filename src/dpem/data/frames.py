@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.data.times import array_steps, from_steps, text_of_steps
+from dpem.data.writing import Writing
+
 if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
@@ -13,14 +16,16 @@ if TYPE_CHECKING:
     from dpem.data.column import Column
     from dpem.data.schema import Schema
 
-__all__ = ["frame_of"]
+__all__ = ["frame_of", "written_frame"]
+
+_PANDAS_UNITS = {"millisecond": "ms", "microsecond": "us"}
 
 
 def frame_of(schema: Schema, columns: NDArray[np.float64]) -> pd.DataFrame:
     """Return a DataFrame of parsed cells, (columns, rows): numbers, codes of categories, NaN for missing.
 
-    Whole numbers are integers and categories of a categorical type; where a column may be missing, of the
-    type that allows it.
+    Whole numbers are integers, dates and times NumPy's, and categories of a categorical type; where a column
+    may be missing, of the type that allows it.
 
     Examples
     --------
@@ -45,11 +50,12 @@ def _typed(column: Column, cells: NDArray[np.float64]) -> Any:
     missing = np.isnan(cells)
     if column.kind == "continuous":
         return cells
+    if column.is_time:
+        times = from_steps(cells, column.kind, column.resolution)
+        # Of the units that pandas has, the next finer one.
+        return times.astype(f"{times.dtype.kind}8[{_PANDAS_UNITS.get(column.resolution, 's')}]")
     if column.kind == "integer":
-        if max(-column.limits[0], column.limits[1]) > 2.0**62:
-            return np.rint(cells)
-        whole = np.where(missing, column.limits[0], np.rint(cells)).astype(np.int64)
-        return pd.arrays.IntegerArray(whole, missing) if column.missing else whole
+        return _integers(column, cells, missing)
     if column.kind == "boolean":
         yes = np.where(missing, 0.0, cells) > 0.5
         return pd.arrays.BooleanArray(yes, missing) if column.missing else yes
@@ -60,3 +66,46 @@ def _typed(column: Column, cells: NDArray[np.float64]) -> Any:
         values[:-1] = categories
         return values[codes]
     return pd.Categorical.from_codes(codes, categories=categories, ordered=column.kind == "ordered")
+
+
+def _integers(column: Column, cells: NDArray[np.float64], missing: NDArray[np.bool_]) -> Any:
+    import pandas as pd  # noqa: PLC0415
+
+    if max(-column.limits[0], column.limits[1]) > 2.0**62:
+        return np.rint(cells)
+    whole = np.where(missing, column.limits[0], np.rint(cells)).astype(np.int64)
+    return pd.arrays.IntegerArray(whole, missing) if column.missing else whole
+
+
+def written_frame(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return rows of `frame_of` as a text file is to have them: written as the schema says.
+
+    What is written so is read by the same schema.
+
+    Examples
+    --------
+    >>> from dpem.data import Schema
+    >>> years = ["1900-01-01", "2030-01-01"]
+    >>> schema = Schema({"born": {"kind": "date", "bounds": years, "format": "%d.%m.%Y"},
+    ...                  "pay": {"kind": "continuous", "bounds": [0, 10], "decimal": ","}})
+    >>> written_frame(schema, frame_of(schema, np.array([[1.0], [2.5]])))
+             born  pay
+    0  02.01.1970  2,5
+    """
+    import pandas as pd  # noqa: PLC0415
+
+    written = {}
+    for column in schema.columns:
+        cells, writing = frame[column.name], column.writing
+        if column.is_time:
+            steps = array_steps(cells.to_numpy(), column.kind, column.resolution)
+            texts = [text_of_steps(step, column.kind, column.resolution, writing.format) for step in steps]
+            cells = pd.Series([text or None for text in texts], dtype=object)
+        elif column.kind == "continuous" and writing.decimal != ".":
+            cells = pd.Series([None if pd.isna(cell) else repr(float(cell)) for cell in cells], dtype=object)
+            cells = cells.str.replace(".", writing.decimal, regex=False)
+        elif column.kind == "boolean" and (writing.true, writing.false) != (Writing().true, Writing().false):
+            words = {True: writing.true[0], False: writing.false[0]}
+            cells = pd.Series([None if pd.isna(cell) else words[bool(cell)] for cell in cells], dtype=object)
+        written[column.name] = cells.reset_index(drop=True)
+    return pd.DataFrame(written)

@@ -51,13 +51,13 @@ class ColumnLevels:
     def is_listed(self) -> bool:
         """Whether every value is a level: categories, and whole numbers within a short range."""
         low, high = self.column.limits
-        return not self.column.is_number or (self.column.kind == "integer" and high - low <= _PARTS + 1)
+        return not self.column.is_number or (self.column.is_whole and high - low <= _PARTS + 1)
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
         """Where parts begin and end, one more than parts; of whole numbers, the first of each part."""
         low, high = self.column.limits
-        if self.column.kind == "continuous":
+        if not self.column.is_whole:
             return np.linspace(low, high, _PARTS + 1)
         # Between the bounds, which are levels of their own.
         return np.floor(np.linspace(low + 1, high, _PARTS + 1))
@@ -89,7 +89,7 @@ class ColumnLevels:
 
         Examples
         --------
-        >>> from dpem.data.column import declared_column
+        >>> from dpem.data.declarations import declared_column
         >>> age = {"kind": "continuous", "bounds": [0, 128], "missing": True}
         >>> ColumnLevels(declared_column("age", age)).codes(np.array([0.0, 0.6, 127.9, 128.0, np.nan]))
         array([  0.,   2., 256., 257., 258.])
@@ -128,7 +128,7 @@ class ColumnLevels:
         if self.is_listed:
             values = np.arange(self.n_values) + float(low)
         else:
-            last = self.edges[1:] - (self.column.kind == "integer")
+            last = self.edges[1:] - self.column.is_whole
             values = np.concatenate([[low], (self.edges[:-1] + last) / 2, [high]])
         return np.asarray(np.append(values, np.nan) if self.column.missing else values, dtype=np.float64)
 
@@ -139,7 +139,7 @@ class ColumnLevels:
         low, high = self.column.limits
         part = np.clip(levels - 1, 0, _PARTS - 1)
         start, width = self.edges[part], np.diff(self.edges)[part]
-        if self.column.kind == "integer":
+        if self.column.is_whole:
             within = start + np.floor(uniform * width)
         else:
             within = start + (0.5 + (uniform - 0.5) * (1 - 2.0**-20)) * width  # never on an edge

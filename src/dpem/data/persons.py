@@ -67,9 +67,9 @@ class LimitedRows(RowSource):
         """Return the same rows with some of the columns."""
         return self._seen_as(lambda rows: rows.only(columns))
 
-    def of_changes(self) -> LimitedRows:
-        """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
-        return self._seen_as(lambda rows: rows.of_changes())
+    def of_findings(self) -> LimitedRows:
+        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        return self._seen_as(lambda rows: rows.of_findings())
 
     def _seen_as(self, view: Callable[[Any], Any]) -> LimitedRows:
         """Return these rows, in the same pieces, each seen in another way."""

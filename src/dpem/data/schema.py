@@ -14,7 +14,8 @@ import numpy as np
 
 from dpem import _validate
 from dpem._files import replacing
-from dpem.data.column import Column, declared_column, default_outside
+from dpem.data.column import Column, default_outside
+from dpem.data.declarations import declared_column
 from dpem.data.table_types import kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 

@@ -51,8 +51,8 @@ class RowSource(ABC):
         """Return the same rows with some of the columns."""
 
     @abstractmethod
-    def of_changes(self) -> RowSource:
-        """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
+    def of_findings(self) -> RowSource:
+        """Return what became of each cell instead of its value (`dpem.data.column`)."""
 
     def require_rows(self) -> None:
         """Raise where there is no row; only where their number is public."""

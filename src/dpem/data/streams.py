@@ -37,8 +37,8 @@ class TableReader:
         How many columns every table has.
     kept : tuple of int or None
         Which of these columns are used; None: all.
-    of_changes : bool
-        Whether rows are replaced by whether the schema sent some of their cells elsewhere.
+    of_findings : bool
+        Whether cells are replaced by what the schema made of them.
     person : str or None
         The column that tells persons apart.
     """
@@ -47,7 +47,7 @@ class TableReader:
     columns: tuple[Any, ...] | None
     n_columns: int
     kept: tuple[int, ...] | None = None
-    of_changes: bool = False
+    of_findings: bool = False
     person: str | None = None
 
     @property
@@ -64,7 +64,7 @@ class TableReader:
             )
         if self.kept is not None:
             rows = rows.only(self.kept)
-        return rows.of_changes() if self.of_changes else rows
+        return rows.of_findings() if self.of_findings else rows
 
 
 class StreamedRows(RowSource):
@@ -109,10 +109,10 @@ class StreamedRows(RowSource):
         other.schema, other.names, other.n_columns = rows.schema, rows.names, rows.n_columns
         return other
 
-    def of_changes(self) -> Self:
-        """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
-        other = self._read_by(replace(self._reader, of_changes=True))
-        other._empty = self._empty.of_changes()
+    def of_findings(self) -> Self:
+        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        other = self._read_by(replace(self._reader, of_findings=True))
+        other._empty = self._empty.of_findings()
         return other
 
     def _read_by(self, reader: TableReader) -> Self:

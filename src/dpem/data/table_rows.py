@@ -89,7 +89,7 @@ class TableRows(RowSource):
             self._columns = _array_columns(data, None if schema is None else len(schema.columns))
         self.n_columns: int = len(self._columns)
         self._n_rows = len(self._columns[0]) if self.n_columns else 0
-        self._of_changes = False
+        self._of_findings = False
         if self.n_columns == 0:
             raise InvalidArgumentError(
                 f"Expected at least one column: Found array with 0 feature(s) (shape=({self.n_rows}, 0)) "
@@ -140,10 +140,10 @@ class TableRows(RowSource):
             other.schema = self.schema.select([self.schema.names[j] for j in columns])
         return other
 
-    def of_changes(self) -> TableRows:
-        """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
+    def of_findings(self) -> TableRows:
+        """Return what became of each cell instead of its value (`dpem.data.column`)."""
         other = copy.copy(self)
-        other._of_changes = True
+        other._of_findings = True
         return other
 
     # -- blocks ------------------------------------------------------------------------------------------
@@ -162,15 +162,14 @@ class TableRows(RowSource):
     def block(self) -> NDArray[np.float64]:
         """Return all rows, (columns, rows)."""
         block = np.empty((self.n_columns, self.n_rows))
-        changed = np.zeros(self.n_rows, dtype=bool)
         with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
             for j, column in enumerate(self._columns):
                 if self.schema is None:
                     block[j] = column
                 else:
-                    block[j], moved = self.schema.columns[j].parse(column)
-                    changed |= moved
-        return changed.astype(np.float64)[None] if self._of_changes else block
+                    values, found = self.schema.columns[j].parse(column)
+                    block[j] = found if self._of_findings else values
+        return block
 
     def null(self) -> NDArray[np.bool_]:
         """Say which cells are null, whatever the schema makes of them, (columns, rows)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +44,15 @@ def listed(names: Sequence[str], most: int = 20) -> str:
 
 
 def _kind_of_type(name: Any, declared: Any) -> str:
-    kinds: dict[Any, str] = {bool: "boolean", int: "integer", float: "continuous", str: "categorical"}
+    kinds: dict[Any, str] = {
+        bool: "boolean",
+        int: "integer",
+        float: "continuous",
+        str: "categorical",
+        dt.date: "date",
+        dt.datetime: "datetime",
+        dt.timedelta: "duration",
+    }
     for python_type, kind in kinds.items():
         if declared is python_type or declared == python_type.__name__:
             return kind
@@ -56,7 +65,14 @@ def _kind_of_type(name: Any, declared: Any) -> str:
     return _KIND_OF_LETTER.get(letter, "categorical")
 
 
-_KIND_OF_LETTER = {"b": "boolean", "i": "integer", "u": "integer", "f": "continuous"}
+_KIND_OF_LETTER = {
+    "b": "boolean",
+    "i": "integer",
+    "u": "integer",
+    "f": "continuous",
+    "M": "datetime",
+    "m": "duration",
+}
 
 
 def _table_kinds(table: Any) -> list[tuple[Any, str]]:
@@ -81,6 +97,8 @@ def _kind_of_dtype(dtype: nw.dtypes.DType) -> str:
         return "boolean"
     if dtype.is_integer():
         return "integer"
+    if dtype.is_temporal():
+        return "date" if dtype == nw.Date else "duration" if dtype == nw.Duration else "datetime"
     return "continuous" if dtype.is_numeric() else "categorical"
 
 

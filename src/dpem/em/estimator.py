@@ -202,7 +202,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         charge = getattr(self, "charge_", None)
         if self.ledger is None and charge is not None:
             raise InvalidArgumentError(
-                f"Expected a ledger: this model was charged to that of {charge.ledger!r}, and to fit it again "
+                f"Expected a ledger: this model was charged to that of {charge.ledger!r}, and another fit "
                 f"costs again. Give it with set_params(ledger=...), or fit a new estimator."
             )
         ledger = opened_ledger(self.ledger, self.schema)
@@ -424,6 +424,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         model._restore_arrays(arrays)
         return model
 
+    @classmethod
+    def _restore_checked(
+        cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
+    ) -> Self:
+        """Build the estimator, and compare its bounds with those that its statement names."""
+        restored = cls._restore(metadata, arrays, parameters)
+        if restored.plan_ is not None:
+            same = restored._described_bounds() == restored.privacy_.bounds
+            require(same, "a statement of the same bounds")
+        return restored
+
     def _described_bounds(self) -> dict[str, str]:
         """Return the bounds of the arguments in words, as the statement of a fit has them."""
         return self._domain(self.n_features_in_).describe(self._column_names())
@@ -477,11 +488,7 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     estimator = _MODELS[name]
     parameters = estimator._with_plug_in(parameters, model)  # errors of the caller, not of the file
     try:
-        restored = estimator._restore(metadata, arrays, parameters)
-        if restored.plan_ is not None:
-            same = restored._described_bounds() == restored.privacy_.bounds
-            require(same, "a statement of the same bounds")
-        return restored
+        return estimator._restore_checked(metadata, arrays, parameters)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = str(error) if isinstance(error, InvalidArgumentError) else "Something is missing."
         raise _not_whole(path, reason) from error

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpem.data import Domain, Schema
+from dpem.data.column import UNREADABLE
 from dpem.data.domain import GRID
 from dpem.data.schema import require_schema
 from dpem.em.opened_ledger import opened_ledger
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.em.statistics import ReleasedStatistics, RowStatistic
@@ -58,7 +60,7 @@ def release_one(
     *,
     purpose: str,
     map_rows: Callable[[Domain], Any] | None = None,
-    of_changes: bool = False,
+    of_findings: bool = False,
     missing: bool = False,
     epsilon: float,
     delta: float,
@@ -74,18 +76,18 @@ def release_one(
 ) -> PrivateValue:
     """Charge, read and release one statistic; `value` turns it into a number and its standard error.
 
-    `map_rows` may replace the map of rows onto the grid by another with the same bound; `of_changes`: what is
-    released is whether the schema changed a row; `missing`: the statistic has a use for missing cells.
+    `map_rows` may replace the map of rows onto the grid by another with the same bound; `of_findings`: it
+    maps what the schema made of each cell; `missing`: the statistic has a use for missing cells.
     """
     private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
     if schema is not None:
         require_schema(schema)
-        if not of_changes:
+        if not of_findings:
             schema.require_numbers(missing=missing)
     unit = PrivacyUnit(rows_per_person, person)
     source = rows_to_release(X, schema, adjacency, unit.rows_per_person, unit.person)
-    if of_changes:
-        source = source.of_changes()
+    if of_findings:
+        source = source.of_findings()
     domain = Domain.from_arguments(
         source.n_columns,
         bounds=bounds,
@@ -131,4 +133,6 @@ class ClippedRows:
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return 2^24 for each row that was clipped or zeroed, 0 for each that was not."""
-        return columns * GRID if self.domain.schema is not None else self.domain.changed(columns)
+        if self.domain.schema is None:
+            return self.domain.changed(columns)
+        return np.where((columns >= UNREADABLE).any(axis=0), GRID, 0.0)[None]

@@ -37,7 +37,7 @@ def warn_of_total(plan: Plan) -> None:
     spent = Budget.from_mu(math.nextafter(math.sqrt(total), math.inf), plan.delta)
     warnings.warn(
         f"{count} private releases in this process were charged to no ledger. If they are of the same "
-        f"people, together they cost epsilon = {spent.epsilon:.3g} at delta = {plan.delta:g}. Give ledger=... "
+        f"people, together they cost epsilon = {spent.epsilon:.3g} at delta = {plan.delta:g}. Give a ledger "
         f"to keep count; a grid search or cross-validation on private rows makes many of them.",
         NoLedgerWarning,
         stacklevel=6,

@@ -9,6 +9,7 @@ from dpem.data import TableRows
 from dpem.data.batches import BatchRows, dataset_batches
 from dpem.data.files import FileRows, Files
 from dpem.data.persons import LimitedRows
+from dpem.data.stored_types import require_types
 from dpem.engines.base import ClusterRows
 from dpem.engines.local import LocalEngine
 from dpem.errors import InvalidArgumentError
@@ -69,7 +70,10 @@ def open_rows(
             f"Expected rows that can be read many times, got {type(data).__name__}. Collect it, or give a "
             f"function that opens it anew on every call and returns an iterator of batches."
         )
-    return TableRows(data, schema, by_position=by_position, person=person)
+    rows = TableRows(data, schema, by_position=by_position, person=person)
+    if schema is not None:
+        require_types(data, schema, rows.labels)
+    return rows
 
 
 def rows_to_release(

@@ -8,6 +8,7 @@ import numpy as np
 from dask.base import persist
 from dask.delayed import Delayed, delayed
 
+from dpem.data.stored_types import require_types
 from dpem.data.table_rows import require_number
 from dpem.engines.base import ClusterRows
 from dpem.engines.memory import bytes_to_keep
@@ -48,6 +49,8 @@ class DaskRows(ClusterRows):
             head = np.empty((0, data.shape[1]), dtype=data.dtype)
             data = data.rechunk({1: -1})
         super().__init__(head, schema, by_position=by_position)
+        if schema is not None:
+            require_types(head, schema, self._reader.columns)
         if is_frame:
             columns = list(self._reader.columns or ())
             if schema is None:

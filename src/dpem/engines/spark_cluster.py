@@ -12,6 +12,7 @@ import math
 import pickle
 import sys
 import weakref
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,9 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import functions
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BooleanType, NumericType
 
+from dpem.data.stored_types import require_types
 from dpem.data.table_rows import require_number
 from dpem.data.table_types import doubled
 from dpem.engines.base import ClusterRows
@@ -62,6 +66,8 @@ class SparkRows(ClusterRows):
         kinds = [pa.array([], pa.float64() if number else pa.string()) for number in is_number.values()]
         super().__init__(pa.table(kinds, names=list(is_number)), schema, by_position=by_position)
         columns = list(self._reader.columns or ())
+        if schema is not None:
+            require_types(_stored(data), schema, columns)
         if schema is None:
             for name in columns:
                 require_number(name, is_number=is_number[name])
@@ -82,6 +88,15 @@ class SparkRows(ClusterRows):
     def grid_rows(self, grid: RowGrid) -> Any:
         """Return a DataFrame of grid rows, a block in each of its rows."""
         return self._data.mapInArrow(_grid_maker(self._reader, grid), _ROWS)
+
+
+def _stored(data: Any) -> Any:
+    """Return an empty Arrow table with the types of a Spark DataFrame, as far as Arrow has them."""
+    known = {}
+    for field in data.schema.fields:
+        with suppress(PySparkException):
+            known[field.name] = pa.array([], to_arrow_type(field.dataType))
+    return pa.table(known)
 
 
 class SparkEngine:

@@ -90,9 +90,9 @@ class TensorRows(RowSource):
         """Return the same rows with some of the columns."""
         return self.in_memory().only(columns)
 
-    def of_changes(self) -> TableRows:
-        """Return one column instead: 1 for each row that has a cell which the schema sent elsewhere."""
-        return self.in_memory().of_changes()
+    def of_findings(self) -> TableRows:
+        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        return self.in_memory().of_findings()
 
 
 def _table(tensor: torch.Tensor, schema: Schema | None) -> TableRows:

@@ -180,7 +180,7 @@ def clipped_fraction(
         value,
         purpose="clipped_fraction",
         map_rows=ClippedRows,
-        of_changes=schema is not None,
+        of_findings=schema is not None,
         epsilon=epsilon,
         delta=delta,
         bounds=bounds,

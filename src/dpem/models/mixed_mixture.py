@@ -13,10 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem._threads import thread_count
+from dpem.data.column import UNREADABLE
 from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
 from dpem.data.table_types import listed
+from dpem.data.times import from_steps
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.planned_columns import warn_of_noise
 from dpem.em.progress import Progress
@@ -341,9 +343,9 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             column = self.schema.columns[j]
             cell = np.empty(1, dtype=object)
             cell[0] = value
-            parsed, changed = column.parse(cell)
-            fraction = column.kind == "integer" and isinstance(value, float) and value != parsed[0]
-            if changed[0] or fraction or (value is None and not column.missing):
+            parsed, found = column.parse(cell)
+            fraction = column.is_whole and isinstance(value, float) and value != parsed[0]
+            if found[0] >= UNREADABLE or fraction or (value is None and not column.missing):
                 raise _validate.fail(f"a value of column {name!r} ({_values_of(column)})", "given", value)
             fixed[j] = float(parsed[0])
         return fixed
@@ -352,13 +354,16 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
 
     def _is_listed(self, name: str) -> bool:
         column = self.schema.columns[self.schema.names.index(name)]
-        return not column.is_number or (column.kind == "integer" and np.diff(column.limits)[0] < _LISTED)
+        return not column.is_number or (column.is_whole and np.diff(column.limits)[0] < _LISTED)
 
     def _values(self, name: str) -> NDArray[Any]:
         """Return what a column's levels are called."""
         column = self.schema.columns[self.schema.names.index(name)]
         if column.is_number:
-            return np.arange(int(column.limits[0]), int(column.limits[1]) + 1)
+            steps = np.arange(int(column.limits[0]), int(column.limits[1]) + 1)
+            if column.is_time:
+                return from_steps(steps.astype(np.float64), column.kind, column.resolution)
+            return steps
         values = np.empty(len(column.categories or ()), dtype=object)
         values[:] = list(column.categories or ())
         if column.kind == "boolean":

@@ -86,7 +86,7 @@ class RowsOfTablesMixin:
             law /= law.sum(axis=1, keepdims=True)
             if column.levels.column.is_number and n > _FEW:
                 filled = law @ column.levels.centres[:n]
-                if column.levels.column.kind == "integer":
+                if column.levels.column.is_whole:
                     filled = np.rint(filled)
             else:
                 filled = column.levels.centres[law.argmax(axis=1)]

@@ -13,6 +13,7 @@ from dpem import _validate
 from dpem.data import Schema
 from dpem.data.column import LARGEST
 from dpem.data.schema import require_schema
+from dpem.data.times import RESOLUTIONS, time_steps
 from dpem.em.contingency import Histograms
 from dpem.em.estimator import Adjacency, PrivacyStatement
 from dpem.em.opened_ledger import opened_ledger
@@ -122,10 +123,9 @@ def private_bounds(
             "Expected a column of numbers without bounds, got none: nothing is to be estimated. Nothing was "
             "charged."
         )
-    anything = {"kind": "continuous", "bounds": [-LARGEST, LARGEST], "missing": True}
     unit = PrivacyUnit(rows_per_person, person)
     read = wanted if hasattr(X, "columns") else schema.columns  # by name, or by position
-    every = Schema({column.name: anything for column in read})
+    every = Schema({column.name: _anything(column) for column in read})
     source = rows_to_release(X, every, adjacency, unit.rows_per_person, unit.person)
     if len(read) > len(wanted):
         source = source.only([j for j, column in enumerate(read) if column in wanted])
@@ -167,6 +167,20 @@ def private_bounds(
             stacklevel=2,
         )
     return PrivateBounds(schema.declare(declared), gate.statement())
+
+
+def _anything(column: Column) -> dict[str, Any]:
+    """Return a declaration under which any number, or any moment that a calendar has, is read."""
+    declared = column.writing.to_dict(column.kind) | {"missing": True}
+    if column.is_time:
+        widest = (
+            ["-9999999 days", "9999999 days"] if column.kind == "duration" else ["0001-01-01", "9999-12-31"]
+        )
+        return declared | {"kind": column.kind, "bounds": widest}
+    return (declared if column.is_number else {"missing": True}) | {
+        "kind": "continuous",
+        "bounds": [-LARGEST, LARGEST],
+    }
 
 
 def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
@@ -247,7 +261,19 @@ def _holding(
     return low + cut[0] * width, high - cut[1] * width
 
 
-def _tidy(column: Column, low: float, high: float) -> list[float]:
-    if column.kind == "integer":
+def _tidy(column: Column, low: float, high: float) -> list[Any]:
+    if column.is_whole:
         low, high = math.floor(low), math.ceil(high)
-    return [max(float(low), -LARGEST), min(float(high), LARGEST)]
+    low, high = max(float(low), -LARGEST), min(float(high), LARGEST)
+    if not column.is_time:
+        return [low, high]
+    limit = 9_999_999 * 86_400_000_000 // RESOLUTIONS[column.resolution][1]
+    first, last = (
+        (-limit, limit)
+        if column.kind == "duration"
+        else (
+            time_steps("0001-01-01", column.kind, column.resolution, None),
+            time_steps("9999-12-31", column.kind, column.resolution, None),
+        )
+    )
+    return [column.value_text(min(max(bound, first), last)) for bound in (low, high)]

@@ -171,7 +171,7 @@ def comparison_cells(X: Any, schema: Schema) -> tuple[NDArray[np.intp], list[int
         low, high = column.limits
         if column.is_number and (column.kind == "continuous" or high - low >= _PARTS):
             size = _PARTS
-            part = np.floor((cells - low) / (high - low + (column.kind == "integer")) * size)
+            part = np.floor((cells - low) / (high - low + column.is_whole) * size)
         else:
             size = int(high - low) + 1
             part = cells - low

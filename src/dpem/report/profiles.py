@@ -71,7 +71,7 @@ def profile_of(model: Any) -> Profile | None:
     """
     names = column_names(model)
     schema = getattr(model, "schema", None)
-    units = [None] * len(names) if schema is None else [column.unit for column in schema.columns]
+    units = [None] * len(names) if schema is None else [column.unit_shown for column in schema.columns]
     if isinstance(model, GaussianMixture):
         errors = model.standard_errors_
         deviations = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))

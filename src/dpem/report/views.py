@@ -82,7 +82,7 @@ def _number_columns(model: Any) -> list[dict[str, Any]]:
     low, high = _range(model)
     columns = []
     for j, name in enumerate(names[:_MOST_COLUMNS]):
-        unit = None if schema is None else schema.columns[j].unit
+        unit = None if schema is None else schema.columns[j].unit_shown
         columns.append({"name": name, "unit": unit, "low": float(low[j]), "high": float(high[j])})
     return columns
 
@@ -127,7 +127,7 @@ def _tables(model: MixedMixture) -> dict[str, Any]:
         columns.append(
             {
                 "name": column.name,
-                "unit": column.unit,
+                "unit": column.unit_shown,
                 "labels": labels,
                 "edges": edges or None,
                 "shares": _short(series.to_numpy()),

@@ -1,0 +1,138 @@
+"""How the cells of a column are written: separators of numbers, words, forms of dates.
+
+All of it is declared. A cell that is not written so cannot be read, and goes to its declared place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dpem import _validate
+from dpem.data.cells import category_key
+from dpem.data.times import RESOLUTIONS, TIMES, default_resolution
+from dpem.errors import InvalidArgumentError
+
+__all__ = ["KEYS", "Writing", "declared_writing"]
+
+TRUE = ("true", "t", "yes", "y", "1")
+FALSE = ("false", "f", "no", "n", "0")
+KEYS = ("decimal", "thousands", "true", "false", "na_values", "format", "resolution")
+# Which kinds have a use for which key; na_values are for all.
+_OF_KINDS = {
+    "decimal": ("continuous", "integer"),
+    "thousands": ("continuous", "integer"),
+    "true": ("boolean",),
+    "false": ("boolean",),
+    "format": ("date", "datetime"),
+    "resolution": TIMES,
+}
+_DIGITS = set("0123456789+-eE \"'")
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How cells are written.
+
+    Attributes
+    ----------
+    decimal : str
+        What stands before the fraction of a number in text.
+    thousands : str, optional
+        What stands between groups of digits in text; it is ignored.
+    true, false : tuple of str
+        The words of a boolean column, in any case.
+    na_values : tuple of str
+        Cells that mean "missing", beside those that are empty or null.
+    format : str, optional
+        The form of dates and times in text, as in Python's `strptime`; ISO 8601 unless given.
+    resolution : str, optional
+        The step that dates, times and durations are rounded to.
+    """
+
+    decimal: str = "."
+    thousands: str | None = None
+    true: tuple[str, ...] = TRUE
+    false: tuple[str, ...] = FALSE
+    na_values: tuple[str, ...] = ()
+    format: str | None = None
+    resolution: str | None = None
+
+    @property
+    def plain_numbers(self) -> bool:
+        """Whether numbers are written as Python writes them."""
+        return self.decimal == "." and self.thousands is None
+
+    def number_text(self, text: str) -> str:
+        """Return a number's text as Python writes it."""
+        if self.thousands is not None:
+            text = text.replace(self.thousands, "")
+        if self.decimal != ".":
+            if "." in text:  # it is no number here: 1.5 must not be read as 1,5
+                return ""
+            text = text.replace(self.decimal, ".")
+        return text
+
+    def codes(self) -> dict[str, int]:
+        """Return the words of a boolean column, by their lower case."""
+        return {
+            category_key(word).lower(): code
+            for code, words in enumerate((self.false, self.true))
+            for word in words
+        }
+
+    def to_dict(self, kind: str) -> dict[str, Any]:
+        """Return what differs from the defaults."""
+        usual = Writing(resolution=default_resolution(kind) if kind in TIMES else None)
+        found = {}
+        for key in KEYS:
+            value = getattr(self, key)
+            if value != getattr(usual, key):
+                found[key] = list(value) if isinstance(value, tuple) else value
+        return found
+
+
+def declared_writing(name: str, kind: str, declared: Mapping[str, Any]) -> Writing:
+    """Return how a column's declaration says that cells are written, checked."""
+    given = {key: declared[key] for key in KEYS if declared.get(key) is not None}
+    for key in given:
+        if key in _OF_KINDS and kind not in _OF_KINDS[key]:
+            raise InvalidArgumentError(f"Expected no {key} for column {name!r} of kind {kind!r}.")
+    for key in ("decimal", "thousands"):
+        if key in given and not (
+            isinstance(given[key], str) and len(given[key]) == 1 and given[key] not in _DIGITS - {" ", "'"}
+        ):
+            raise _validate.fail(f"one character that is no digit for column {name!r}", key, given[key])
+    if given.get("thousands") is not None and given["thousands"] == given.get("decimal", "."):
+        raise InvalidArgumentError(
+            f"Expected a thousands separator other than the decimal one for column {name!r}, got "
+            f"{given['thousands']!r} for both. Declare decimal too, such as decimal=','."
+        )
+    for key in ("true", "false", "na_values"):
+        if key in given:
+            given[key] = _words(name, key, given[key])
+    words = Writing(**{key: given[key] for key in ("true", "false") if key in given})
+    both = {word.lower() for word in words.true} & {word.lower() for word in words.false}
+    if kind == "boolean" and both:
+        raise InvalidArgumentError(
+            f"Expected different words for true and false of column {name!r}, got {sorted(both)} for both. "
+            f"Declare both true=[...] and false=[...]."
+        )
+    if "format" in given:
+        form = _validate.text(given["format"], f"format of column {name!r}")
+        if "%" not in form:
+            raise _validate.fail(f"a format such as '%d.%m.%Y' for column {name!r}", "format", form)
+    if kind in TIMES:
+        resolution = given.setdefault("resolution", default_resolution(kind))
+        allowed = ("day",) if kind == "date" else tuple(RESOLUTIONS)
+        _validate.one_of(resolution, f"resolution of column {name!r}", allowed)
+    return Writing(**given)
+
+
+def _words(name: str, key: str, declared: Any) -> tuple[str, ...]:
+    one = isinstance(declared, str | int | float)
+    items = [declared] if one else list(declared) if isinstance(declared, Sequence) else []
+    if not items or not all(isinstance(item, str | int | float) for item in items):
+        raise _validate.fail(f"a list of words for column {name!r}", key, declared)
+    return tuple(category_key(item) for item in items)
