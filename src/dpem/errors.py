@@ -24,6 +24,7 @@
 
     DpemWarning (UserWarning)
     ├── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
+    ├── DataQualityWarning                   paid counts say that the schema does not fit the rows
     ├── DeltaWarning                         delta is not below one over the number of rows
     ├── FewerComponentsWarning               noise leaves room for fewer components than were asked for
     ├── NoLedgerWarning                      several releases of this process were charged to no ledger
@@ -47,6 +48,7 @@ __all__ = [
     "BudgetError",
     "ChangedDataError",
     "DataError",
+    "DataQualityWarning",
     "DeltaWarning",
     "DpemError",
     "DpemWarning",
@@ -184,6 +186,10 @@ class DpemWarning(UserWarning):
 
 class InsecureNoiseWarning(DpemWarning):
     """Noise comes from a seed: whatever is released under it carries no privacy guarantee."""
+
+
+class DataQualityWarning(DpemWarning):
+    """Noisy, paid counts say that many cells of a column are not as the schema declares."""
 
 
 class DeltaWarning(DpemWarning):

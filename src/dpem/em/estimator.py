@@ -22,12 +22,14 @@ from dpem.data.files import Files, file_head
 from dpem.data.fitted_columns import check_columns, keep_columns
 from dpem.data.frames import frame_of
 from dpem.data.schema import require_schema
+from dpem.em.data_quality import STAGE as QUALITY
+from dpem.em.data_quality import DataQuality, release_quality, with_quality_stage
 from dpem.em.opened_ledger import opened_ledger
 from dpem.em.persistence import read_model, write_model
 from dpem.em.plan import Plan
 from dpem.em.planned_columns import PlannedColumns, warn_of_noise
 from dpem.em.release import CHARGED, ReleaseGate
-from dpem.em.saved_arrays import require, require_positive
+from dpem.em.saved_arrays import require, require_numbers, require_positive
 from dpem.em.transcript import active_transcript, described
 from dpem.engines import engine_for, open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError, WeakFitWarning
@@ -75,6 +77,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     adjacency: str
     rows_per_person: int
     person: str | None
+    data_quality: bool = False  # of the paper's methods
     ledger: Ledger | str | os.PathLike[str] | None
     random_state: Any
     n_jobs: int | None
@@ -84,6 +87,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     plan_: Plan | None
     charge_: Charge | None
     n_rows_: int | None
+    data_quality_: DataQuality | None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -110,6 +114,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             _validate.epsilon(self.epsilon)
             _validate.delta(self.delta)
         Adjacency.parse(self.adjacency)
+        if self.data_quality not in (True, False):
+            raise _validate.fail("True or False", "data_quality", self.data_quality)
         _ = self._unit  # raises where it is none
 
     def _source(self, X: Any, *, keep_distances: bool = True) -> tuple[RowSource, Domain]:
@@ -176,6 +182,18 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 stacklevel=stacklevel,
             )
 
+    def _with_quality(self, plan: Plan) -> Plan:
+        """Return the plan, with a hundredth of it for counts of cells that the schema cannot take."""
+        if self.schema is None or not self.data_quality:
+            return plan
+        return with_quality_stage(plan, len(self.schema.columns))
+
+    def _release_quality(self, gate: ReleaseGate) -> tuple[NDArray[np.float64], float] | None:
+        """Buy those counts, where they are planned."""
+        if self.schema is not None and any(stage.name == QUALITY for stage in gate.plan.stages):
+            return release_quality(gate, self.schema.names)
+        return None
+
     def _planned_columns(self, domain: Domain, names: Sequence[str] | None = None) -> PlannedColumns:
         """Return the columns with a public guess of their spread."""
         return PlannedColumns.of_domain(domain, self._column_names() if names is None else names, None)
@@ -239,7 +257,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 error.add_note(CHARGED)
             raise
 
-    def _state(self, gate: ReleaseGate, source: RowSource) -> None:
+    def _state(
+        self, gate: ReleaseGate, source: RowSource, quality: tuple[NDArray[np.float64], float] | None = None
+    ) -> None:
         """Write columns, plan and privacy statement of a finished fit, then warn of what is weak in it."""
         gate.close()
         keep_columns(self, source)
@@ -247,6 +267,11 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         self.plan_, self.charge_ = plan, gate.charge
         self.n_rows_ = source.n_rows if plan.adjacency == "replace_one" else None
         self.privacy_ = gate.statement()
+        self.data_quality_ = None
+        if quality is not None and self.schema is not None:
+            n_rows = float(self.n_rows_ if self.n_rows_ is not None else gate.n_rows or 1.0)
+            self.data_quality_ = DataQuality(self.schema.names, *quality, n_rows)
+            self.data_quality_.warn(stacklevel=3)
         if self.n_rows_ is None and gate.n_rows is not None:
             self._warn_of_delta(float(gate.n_rows))
         weak = self._weakness()
@@ -282,7 +307,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
 
     def _state_not_private(self, source: RowSource) -> None:
         keep_columns(self, source)
-        self.plan_, self.charge_, self.n_rows_ = None, None, None
+        self.plan_, self.charge_, self.n_rows_, self.data_quality_ = None, None, None, None
         self.privacy_ = PrivacyStatement.not_private()
 
     # -- after the fit -----------------------------------------------------------------------------------
@@ -357,7 +382,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             "charge": None if self.charge_ is None else self.charge_.to_dict(),
             "n_rows": self.n_rows_,
         }
-        write_model(path, metadata, self._arrays())
+        quality = getattr(self, "data_quality_", None)
+        write_model(path, metadata, self._arrays() | ({} if quality is None else quality.arrays()))
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
         """Return what is saved of a fit: released arrays by name."""
@@ -429,7 +455,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
     ) -> Self:
         """Build the estimator, and compare its bounds with those that its statement names."""
+        quality: dict[str, np.ndarray] = {
+            name: arrays.pop(name) for name in ("quality_counts", "quality_noise") if name in arrays
+        }
         restored = cls._restore(metadata, arrays, parameters)
+        restored.data_quality_ = None
+        if quality:
+            columns = () if restored.schema is None else restored.schema.names
+            require_numbers(quality, {"quality_counts": (len(columns), 3), "quality_noise": (2,)})
+            require_positive("quality_noise", quality["quality_noise"])
+            restored.data_quality_ = DataQuality.from_arrays(columns, quality)
         if restored.plan_ is not None:
             same = restored._described_bounds() == restored.privacy_.bounds
             require(same, "a statement of the same bounds")

@@ -160,6 +160,22 @@ class Plan:
             position += stage.repeats
         return cls(epsilon, delta, adjacency, unit, tuple(planned))
 
+    def with_stage(self, stage: Stage) -> Plan:
+        """Return a plan of the same cost with one more Gaussian release, first; `stage.share` is its part.
+
+        Every other release keeps 1 - share of its mu^2: noise grows by 1 / sqrt(1 - share), rounded up.
+        """
+        share = Fraction(stage.share)
+        total = _squared_mu(self._stages_event)
+        planned = []
+        for old in self.stages:
+            if not isinstance(old.event, GaussianEvent):
+                raise _validate.fail("Gaussian stages to share a budget with", "stage", old.name)
+            event = GaussianEvent(root_up(Fraction(old.event.noise_multiplier) ** 2 / (1 - share)))
+            planned.append(replace(old, share=old.share * (1 - stage.share), event=event))
+        first = _planned(stage, stage.share, GaussianEvent(root_up(1 / (share * total))), self.unit)
+        return replace(self, stages=(first, *planned))
+
     def refined(self, name: str, stages: Sequence[Stage], *, by_release: bool) -> Plan:
         """Replace a stage that is not used yet by others that together cost no more.
 

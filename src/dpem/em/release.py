@@ -159,10 +159,18 @@ class ReleaseGate:
             )
         self.plan = self.plan.refined(name, stages, by_release=True)
 
-    def release(self, name: str, statistic: RowStatistic, rows: RowGrid | None = None) -> ReleasedStatistics:
+    def release(
+        self,
+        name: str,
+        statistic: RowStatistic,
+        rows: RowGrid | None = None,
+        *,
+        of_findings: bool = False,
+    ) -> ReleasedStatistics:
         """Sum a statistic over all rows and release it under the stage `name` of the plan.
 
-        `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest.
+        `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest;
+        `of_findings`: it maps what the schema made of each cell, not the cells.
         """
         stage = self.plan.stage(name)
         if os.getpid() != self._process:
@@ -188,7 +196,8 @@ class ReleaseGate:
         released = self._released_before(stage, statistic)
         if released is None:
             grid = rows or self._domain
-            raw = RawStatistics(self._engine.sum(statistic, self._source, grid))
+            source = self._source.of_findings() if of_findings else self._source
+            raw = RawStatistics(self._engine.sum(statistic, source, grid))
             released = self._add_noise(stage, statistic, raw, grid)
             if self._transcript is not None:
                 self._transcript.add(released)

@@ -46,6 +46,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        data_quality: bool = True,
         max_iter: int | None = None,
         tol: float = 1e-8,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -61,6 +62,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.data_quality = data_quality
         self.max_iter = max_iter
         self.tol = tol
         self.ledger = ledger

@@ -73,6 +73,10 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
     max_iter, tol : int and float
         For the fit without privacy alone: EM stops after `max_iter` steps, or when ten of them raise the
         log-likelihood by less than `tol` per column.
@@ -99,6 +103,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         The guarantee.
     plan_ : Plan
         Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
     n_iter_ : int
         EM steps of the last fit to a released moment.
     n_features_in_, feature_names_in_
@@ -140,6 +146,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        data_quality: bool = True,
         max_iter: int = 2000,
         tol: float = 1e-7,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -157,6 +164,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.data_quality = data_quality
         self.max_iter = max_iter
         self.tol = tol
         self.ledger = ledger
@@ -195,6 +203,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         plan = self._plan(request, n_rows, domain, source.names)
         gate = self._gate(plan, source, domain, projected)
         with self._charged():
+            quality = self._release_quality(gate)
             fitted = fit_moment(gate, request, n_rows, random_state, progress)
             progress.step("factors")
             with one_thread():
@@ -210,7 +219,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)
         }
         self.n_iter_ = n_iter
-        self._state(gate, source)
+        self._state(gate, source, quality)
         return self
 
     def _check_arguments(self) -> None:
@@ -253,7 +262,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         names: Sequence[str] | None = None,
     ) -> Plan:
         """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
-        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        plan = self._with_quality(
+            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        )
         if n_rows is None:
             for kind in FactorShape.all_kinds():  # whichever it will be: its noise must be one to be drawn
                 plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)

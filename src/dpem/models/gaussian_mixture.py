@@ -76,6 +76,10 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
     max_iter : int, optional
         EM steps: from the noise level unless given; for plain EM at most 100. A private fit is never stopped
         early.
@@ -113,6 +117,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         The guarantee.
     plan_ : Plan
         Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
     n_iter_ : int
         EM steps.
     n_features_in_, feature_names_in_
@@ -157,6 +163,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        data_quality: bool = True,
         max_iter: int | None = None,
         means_init: Any = None,
         background_weight: float = 0.02,
@@ -178,6 +185,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.data_quality = data_quality
         self.max_iter = max_iter
         self.means_init = means_init
         self.background_weight = background_weight
@@ -238,6 +246,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         plan = self._plan(request, n_rows, domain, source.names)
         gate = self._gate(plan, source, domain, IncompleteRows(domain) if self._allows_missing else None)
         with self._charged():
+            quality = self._release_quality(gate)
             fitted = fit_mixture(gate, request, n_rows, random_state, progress)
             draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
             weights, means, covariances = spread_of_draws(draws)
@@ -246,7 +255,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
         self.n_iter_ = fitted.shape.iterations
         gate.n_rows = fitted.pool.n_rows
-        self._state(gate, source)
+        self._state(gate, source, quality)
         if n_rows is None:
             _warn_if_fewer(request, fitted.shape, gate.plan)
         return self
@@ -293,7 +302,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         names: Sequence[str] | None = None,
     ) -> Plan:
         """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
-        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        plan = self._with_quality(
+            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        )
         if n_rows is None:
             return plan
         shape = MixtureShape.allowed(request, n_rows, plan)

@@ -66,6 +66,10 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
     max_iter : int, optional
         Lloyd steps: 5 unless given, planned and never stopped early. Without privacy at most 300, as in
         scikit-learn.
@@ -88,6 +92,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         The guarantee.
     plan_ : Plan
         Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
     n_iter_ : int
         Lloyd steps.
     n_features_in_, feature_names_in_
@@ -126,6 +132,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        data_quality: bool = True,
         max_iter: int | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
@@ -142,6 +149,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.data_quality = data_quality
         self.max_iter = max_iter
         self.ledger = ledger
         self.random_state = random_state
@@ -186,6 +194,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         gate = self._gate(plan, source, domain)
         progress = Progress("KMeans", self.verbose)
         with self._charged():
+            quality = self._release_quality(gate)
             centres, model, before, released = fit_centres(
                 gate, source.n_columns, n_rows, k, random_state, progress, box=domain.grid_box
             )
@@ -195,7 +204,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         self.standard_errors_ = {"cluster_centers": spread * (domain.scale / GRID)}
         self.n_iter_ = plan.stage("lloyd").repeats
         gate.n_rows = model.frame.n_rows
-        self._state(gate, source)
+        self._state(gate, source, quality)
         return self
 
     def _weakness(self) -> str:
@@ -246,6 +255,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             unit=self._unit,
             iterations=self.max_iter or DEFAULT_ITERATIONS,
         )
+        plan = self._with_quality(plan)
         if n_rows is not None and not _warn_if_hopeless(n_rows, self.n_clusters, plan):
             columns = self._planned_columns(domain, names)
             _, entries = expected_noise.of_clusters(plan, self.n_clusters, n_rows, columns, domain)

@@ -79,6 +79,10 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
     max_iter : int, optional
         Steps of "em": 10 unless given.
     ledger : Ledger or path, optional
@@ -104,6 +108,8 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         The target's values, where there is a target.
     privacy_, plan_
         The guarantee, and every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
 
     Examples
     --------
@@ -152,6 +158,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        data_quality: bool = True,
         max_iter: int | None = None,
         ledger: Ledger | str | os.PathLike[str] | None = None,
         random_state: Any = None,
@@ -167,6 +174,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.data_quality = data_quality
         self.max_iter = max_iter
         self.ledger = ledger
         self.random_state = random_state
@@ -199,12 +207,13 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         plan = self._plan(request, n_rows)
         gate = self._gate(plan, source, request.grid)
         with self._charged(), np.errstate(all="ignore"):
+            quality = self._release_quality(gate)
             if isinstance(request, EMRequest):
                 fitted = fit_by_em(gate, request, n_rows, random_state, progress)
             else:
                 fitted = fit_one_shot(gate, request, n_rows, random_state, progress)
         self._keep(fitted)
-        self._state(gate, source)
+        self._state(gate, source, quality)
         if isinstance(request, OneShotRequest):
             by_release = request.left_out(gate.plan)
             if by_release is not None and by_release != request.left_out(plan):
@@ -248,9 +257,9 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         }
         left_out = None
         if isinstance(request, EMRequest):
-            plan = request.plan(**budget)
+            plan = self._with_quality(request.plan(**budget))
         else:
-            plan = request.plan(**budget, n_rows=n_rows)
+            plan = self._with_quality(request.plan(**budget, n_rows=n_rows))
             left_out = request.left_out(plan)
         if left_out is not None:
             warnings.warn(left_out, WeakSignalWarning, stacklevel=3)

@@ -93,13 +93,16 @@ class ModelEstimator(PrivateEstimator):
             self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
             self._state_not_private(source)
             return self
-        plan = request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        plan = self._with_quality(
+            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        )
         if n_rows is not None:
             entries = expected_noise.of_statistics(request, plan, n_rows)
             warn_of_noise(entries, [1.0], plan, also=", fewer components or a smaller norm", stacklevel=2)
         # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
         gate = self._gate(plan, source, request.grid, n_jobs=self.n_jobs if treats_blocks(model) else 1)
         with self._charged():
+            quality = self._release_quality(gate)
             fitted = fit_model(gate, request, n_rows, random_state, progress)
             draws = (tuple(fitted.redraw(random_state).values()) for _ in range(_DRAWS))
             spread = spread_of_draws(draws)
@@ -107,7 +110,7 @@ class ModelEstimator(PrivateEstimator):
         self._keep(schema, fitted.parameters)
         self.standard_errors_ = dict(zip(fitted.parameters, spread, strict=True))
         self.n_iter_ = iterations
-        self._state(gate, source)
+        self._state(gate, source, quality)
         return self
 
     def _columns(self, X: Any) -> Schema:
@@ -230,6 +233,10 @@ class PrivateEM(ModelEstimator):
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
         the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
     max_iter : int, optional
         EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
     tol : float, default 1e-8
@@ -253,6 +260,8 @@ class PrivateEM(ModelEstimator):
         The guarantee.
     plan_ : Plan
         Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
     n_iter_ : int
         EM steps.
 
@@ -298,6 +307,7 @@ class PrivateEM(ModelEstimator):
         adjacency: str = "replace_one",
         rows_per_person: int = 1,
         person: str | None = None,
+        data_quality: bool = True,
         max_iter: int | None = None,
         tol: float = 1e-8,
         ledger: Ledger | str | os.PathLike[str] | None = None,
@@ -314,6 +324,7 @@ class PrivateEM(ModelEstimator):
         self.adjacency = adjacency
         self.rows_per_person = rows_per_person
         self.person = person
+        self.data_quality = data_quality
         self.max_iter = max_iter
         self.tol = tol
         self.ledger = ledger
