@@ -5,6 +5,8 @@ from . import paper as paper
 from . import privacy as privacy
 from . import report as report
 from . import testing as testing
+from .checking import TableCheck as TableCheck
+from .checking import check_table as check_table
 from .data.files import Files as Files
 from .data.scaler import BoundsScaler as BoundsScaler
 from .data.schema import Schema as Schema

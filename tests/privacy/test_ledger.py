@@ -388,7 +388,7 @@ def tamper(ledger, *statements):
         "UPDATE terms SET cap_units = '999999999999999999999999999999999999999'",
         "UPDATE terms SET adjacency = 'add_remove'",
         "INSERT INTO terms SELECT * FROM terms",
-        "INSERT INTO spend SELECT 4, time, purpose, analyst, event, facts, 0, units, units, hash FROM spend",
+        "INSERT INTO spend SELECT 4,time,purpose,analyst,event,facts,0,units,units,hash FROM spend LIMIT 1",
     ],
 )
 def test_tampering_is_found(ledger, statement):

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 import dpem
-from dpem.cli import audit, budget, demo, fit, plan, predict, report, reproduce, sample, schema
+from dpem.cli import audit, budget, check, demo, fit, plan, predict, report, reproduce, sample, schema
 from dpem.cli.console import Console, ExitCode
 
 __all__ = ["app", "main", "run"]
@@ -16,14 +16,14 @@ app = typer.Typer(
     name="dpem",
     help="Fit latent-variable models to sensitive tables under differential privacy.",
     epilog=(
-        "Exit codes: 0 done, 1 a defect of dpem, 2 wrong arguments, 3 the budget does not suffice, 4 rows "
+        "Exit codes: 0 done, 1 a defect of dpem (of dpem check: a column is not read), 2 wrong arguments, "
+        "3 the budget does not suffice, 4 rows "
         "could not be read, 5 a ledger, model or output file cannot be used, 130 interrupted. Start with: "
-        "[bold]dpem demo[/bold]"
+        "dpem demo"
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    add_completion=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -43,7 +43,7 @@ def _options(
     pass
 
 
-for module in (plan, schema, fit, sample, predict, report, audit, reproduce, demo):
+for module in (plan, schema, check, fit, sample, predict, report, audit, reproduce, demo):
     module.register(app)
 app.add_typer(budget.app, name="budget")
 

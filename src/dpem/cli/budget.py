@@ -1,7 +1,7 @@
 """`dpem budget`: make, show and check the ledger of a protected data set."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,7 +9,6 @@ import dpem
 from dpem.cli import options
 from dpem.cli.console import Console, command, number
 from dpem.errors import InvalidArgumentError
-from dpem.privacy.ledger import Head
 
 __all__ = ["app"]
 
@@ -93,10 +92,12 @@ def verify(
     console.result({"path": str(path), "holds": True, "head": {"number": newest.number, "hash": newest.hash}})
 
 
-def _head(text: str) -> Head:
+def _head(text: str) -> Any:
     name, _, digest = text.partition(":")
     if not name.isdecimal() or not digest:
         raise InvalidArgumentError(f"Expected --head NUMBER:HASH, got {text!r}.")
+    from dpem.privacy.ledger import Head  # noqa: PLC0415  (help and version stay quick)
+
     return Head(int(name), digest)
 
 

@@ -221,7 +221,7 @@ def command(app: typer.Typer, name: str, function: Callable[..., Any], *example:
     wrapped.__signature__ = _signature(function)  # type: ignore[attr-defined]
     wrapped.__annotations__ = parameters | {"as_json": bool}
     del wrapped.__wrapped__  # typer would look at it
-    lines = "\n\n".join(f"[bold]{rich.markup.escape(line)}[/bold]" for line in example)
+    lines = "\n\n".join(example)
     app.command(name, epilog=f"Example:\n\n{lines}")(wrapped)
 
 

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from dpem.cli.console import Console, ExitCode, command
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
 from dpem.errors import DpemError, InvalidArgumentError, OutputError
 
 __all__ = ["register"]
@@ -44,6 +43,8 @@ def demo(
         raise InvalidArgumentError(f"Expected at least {_FEWEST} rows, got --rows {rows}.")
     _make_folder(folder, overwrite=overwrite)
     table = folder / "patients.csv"
+    from dpem.cli.patients import PATIENTS_SCHEMA, patients  # noqa: PLC0415  (help and version stay quick)
+
     patients(rows, _SEED).to_csv(table, index=False)
     schema = folder / "patients.toml"
     PATIENTS_SCHEMA.save(schema)

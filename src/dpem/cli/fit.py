@@ -11,19 +11,16 @@ import dpem
 from dpem._files import check_writable
 from dpem.cli import options
 from dpem.cli.console import Console, command
+from dpem.cli.plan import show_outlook
 from dpem.cli.profile import show_profile
-from dpem.data.files import file_head
-from dpem.data.table_types import listed
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, TranscriptError
-from dpem.privacy import PrivacyUnit
-from dpem.privacy.budget import Budget
 
 __all__ = ["register"]
 
 
 def fit(
     console: Console,
-    data: Annotated[list[Path], typer.Argument(help="CSV, Parquet or Arrow files of the table.")],
+    data: options.DataArgument,
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file: see dpem schema.")],
     epsilon: options.EpsilonOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
@@ -32,11 +29,13 @@ def fit(
     columns: options.ColumnsOption = None,
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="What pays, before a row is read: see dpem budget.")
+        Path | None,
+        typer.Option("--ledger", "-l", help="Ledger to charge before any data is read: see dpem budget."),
     ] = None,
     purpose: options.PurposeOption = None,
     analyst: options.AnalystOption = None,
     covariance: options.CovarianceOption = options.Covariance.FULL,
+    scale: options.ScaleOption = None,
     target: options.TargetOption = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
     rows_per_person: options.RowsPerPersonOption = 1,
@@ -53,6 +52,20 @@ def fit(
     header: options.HeaderOption = None,
     seed: options.SeedOption = None,
     jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads: all cores unless given.")] = None,
+    data_quality: Annotated[
+        bool,
+        typer.Option(
+            "--data-quality/--no-data-quality",
+            help="Spend a hundredth of the budget on counts of cells that the schema cannot read.",
+        ),
+    ] = True,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Check everything and show the plan; charge, read and write nothing."),
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Accept a delta of one over the number of rows or more.")
+    ] = False,
     overwrite: options.OverwriteOption = False,
 ) -> None:
     """Fit a model to a table, and write it with its guarantee.
@@ -60,7 +73,9 @@ def fit(
     The whole plan is charged to the ledger before a row is read. After a crash or an interrupt run the same
     command again: it goes on from what was released, in OUTPUT.partial, and does not pay again.
     """
-    inputs = [schema, *data, *([] if ledger is None else [ledger])]
+    from dpem.privacy import PrivacyUnit  # noqa: PLC0415  (help and version stay quick)
+
+    inputs = [schema, *(path for path in data if str(path) != "-"), *([] if ledger is None else [ledger])]
     check_writable(output, overwrite=overwrite, inputs=inputs)
     if not math.isfinite(epsilon):
         raise InvalidArgumentError("Expected a finite --epsilon: without one nothing is private.")
@@ -77,28 +92,42 @@ def fit(
         "ledger": account,
         "n_jobs": jobs,
     }
+    quality = {"data_quality": data_quality}
     lacking = [column.name for column in declared.columns if column.is_number and not column.is_complete]
     if lacking and estimate_bounds is None:
         raise InvalidArgumentError(
             f"Expected public bounds for {', '.join(map(repr, lacking))}, got none. Declare them in "
-            f"{schema}; where nobody knows any, --estimate-bounds 0.1 buys them with a tenth of the budget."
+            f'{schema}; for a column of categories, declare kind = "categorical" and its categories there. '
+            f"Where nobody knows any bounds, --estimate-bounds 0.1 buys them with a tenth of the budget."
         )
     if estimate_bounds is not None and not lacking:
         raise InvalidArgumentError(
             "Expected a column without bounds for --estimate-bounds, got none: it is not needed."
         )
 
-    def make(budget: float, of: dpem.Schema) -> Any:
+    def make(budget: float, of: "dpem.Schema") -> Any:
         return options.estimator_of(
             model,
             components,
             schema=of,
             covariance=covariance,
+            scale=scale,
             target=target,
             epsilon=budget,
             random_state=seed,
             **common,
+            **quality,
         )
+
+    rows = _public_rows(files, declared, adjacency, person)
+    if rows is not None and delta >= 1 / rows and not force:
+        raise InvalidArgumentError(
+            f"Expected a --delta below one over the number of rows ({rows:,}), got {delta:g}: a mechanism "
+            f"that publishes one row outright would meet it. Choose a smaller one, or give --force."
+        )
+    if dry_run:
+        _show_plan(console, make(epsilon, _pretended(declared)), rows, account, epsilon, delta)
+        return
 
     partials = [output.with_name(output.name + ending) for ending in (".bounds.partial", ".partial")]
     try:
@@ -124,18 +153,53 @@ def fit(
     _tell(console, fitted, output, account, epsilon)
 
 
-def _check_columns(schema: dpem.Schema, files: dpem.Files) -> None:
+def _public_rows(files: Any, schema: Any, adjacency: options.Relation, person: str | None) -> int | None:
+    """Return the number of rows where it is public, with stored types checked; None elsewhere."""
+    from dpem.engines import open_rows  # noqa: PLC0415
+
+    source = open_rows(files, _pretended(schema), person=person)
+    if adjacency is options.Relation.ADD_REMOVE or person is not None:
+        return None
+    return source.n_rows
+
+
+def _show_plan(
+    console: Console, estimator: Any, rows: int | None, account: Any, epsilon: float, delta: float
+) -> None:
+    """Show what the fit would release, and whether the ledger could pay; charge nothing."""
+    estimator._check_arguments()
+    options.require_budget(account, epsilon, delta)
+    if rows is None:
+        console.say("The number of rows is private: see dpem plan --rows for the noise to expect.")
+        outlook = None
+    else:
+        outlook = dpem.plan(estimator, rows)
+        show_outlook(console, outlook)
+        for warning in outlook.warnings:
+            console.warn(warning)
+    if account is not None:
+        console.say(f"Ledger of {account.name!r}: {account.remaining()} left, which suffices.")
+    console.line("Dry run: nothing was charged, read or written.")
+    console.result({"dry_run": True, "plan": None if outlook is None else outlook.to_dict()})
+
+
+def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
     """Say which columns a table lacks; of CSV no more, since its first line may be somebody's row."""
+    from dpem.data.files import file_head  # noqa: PLC0415
+    from dpem.data.table_types import did_you_mean, listed  # noqa: PLC0415
+
     head, typed = file_head(files)
     absent = [name for name in schema.names if name not in head.column_names]
     if not absent:
         return
     if typed:
         has = listed(head.column_names)
-        hint = "Name them as in the table, or leave them out with --columns."
+        hint = did_you_mean(absent, head.column_names)
+        hint += "Name them as in the table, or leave them out with --columns."
     else:
         has = f"{len(head.column_names)} column{'s' if len(head.column_names) > 1 else ''}"
-        hint = "Is another --delimiter between the cells, or is there no line of names (--header)?"
+        alike = did_you_mean(absent, head.column_names, exact=True)  # no more: the line may be a row
+        hint = f"{alike}Is another --delimiter between the cells, or is there no line of names (--header)?"
     raise InvalidArgumentError(
         f"Expected the schema's columns in the table, which lacks {listed(absent)}. It has {has}. {hint}"
     )
@@ -145,18 +209,24 @@ def _split(epsilon: float, delta: float, share: float) -> tuple[float, float]:
     """Return the epsilons of bounds and model: shares of mu^2, so that both together cost epsilon."""
     if not 0 < share < 1:
         raise InvalidArgumentError(f"Expected a share between 0 and 1, got --estimate-bounds {share:g}.")
+    from dpem.privacy.budget import Budget  # noqa: PLC0415
+
     mu = Budget.from_epsilon(epsilon, delta).mu
     parts = [Budget.from_mu(mu * part**0.5, delta).epsilon for part in (share, 1 - share)]
     return parts[0] * (1 - 1e-9), parts[1] * (1 - 1e-9)
 
 
-def _pretended(schema: dpem.Schema) -> dpem.Schema:
+def _pretended(schema: "dpem.Schema") -> "dpem.Schema":
     """Return the schema with some bounds, to check all other arguments."""
-    some = {c.name: {"bounds": [0, 1]} for c in schema.columns if c.is_number and not c.is_complete}
+    some: dict[str, dict[str, Any]] = {}
+    for column in schema.columns:
+        if column.is_number and not column.is_complete:
+            dates = column.kind in ("date", "datetime")
+            some[column.name] = {"bounds": ["2000-01-01", "2001-01-01"] if dates else [0, 1]}
     return schema.declare(some)
 
 
-def _require_bounds(schema: dpem.Schema, partial: Path) -> None:
+def _require_bounds(schema: "dpem.Schema", partial: Path) -> None:
     """Raise where noise hid the bounds of a column: the same release would not find them either."""
     lost = [column.name for column in schema.columns if column.is_number and not column.is_complete]
     if lost:
@@ -177,7 +247,7 @@ def _say_how_to_go_on(error: BaseException, partials: Sequence[Path]) -> None:
         )
 
 
-def _tell(console: Console, fitted: Any, output: Path, account: dpem.Ledger | None, epsilon: float) -> None:
+def _tell(console: Console, fitted: Any, output: Path, account: Any, epsilon: float) -> None:
     console.line(f"Wrote {output}", style="bold")
     console.say()
     console.say(str(fitted.privacy_))

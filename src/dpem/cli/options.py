@@ -1,17 +1,20 @@
 """Options that several commands share, and how their text is read."""
 
+import atexit
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Sequence
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 import dpem
-from dpem.em.opened_ledger import opened_ledger
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError
-from dpem.privacy.budget import Budget
-from dpem.privacy.neighbours import PrivacyUnit
 
 __all__ = ["Model", "estimator_of", "named_numbers", "pairs", "table_files"]
 
@@ -36,6 +39,13 @@ class Covariance(StrEnum):
     SPHERICAL = "spherical"
 
 
+class Scale(StrEnum):
+    """The units of distances between rows."""
+
+    BOUNDS = "bounds"
+    NONE = "none"
+
+
 class Relation(StrEnum):
     """Which tables are neighbours."""
 
@@ -50,6 +60,17 @@ ModelOption = Annotated[
         "-m",
         help="mixture: clusters with densities. kmeans: cluster centres. factors: factor analysis. table: "
         "synthetic rows of columns of every kind.",
+    ),
+]
+DataArgument = Annotated[
+    list[Path],
+    typer.Argument(help="CSV, Parquet or Arrow files of the table; - reads CSV from standard input."),
+]
+ScaleOption = Annotated[
+    Scale | None,
+    typer.Option(
+        "--scale",
+        help="Distances of k-means: in widths of the bounds (the default), or in the columns' own units.",
     ),
 ]
 ComponentsOption = Annotated[
@@ -88,7 +109,7 @@ ColumnsOption = Annotated[
     str | None,
     typer.Option("--columns", help="Columns to use, such as age,bmi: all of the schema unless given."),
 ]
-DelimiterOption = Annotated[str, typer.Option("--delimiter", help="Between the cells of a CSV file.")]
+DelimiterOption = Annotated[str, typer.Option("--delimiter", help="Field separator of CSV files.")]
 HeaderOption = Annotated[
     str | None,
     typer.Option("--header", help="Names of all columns of CSV files that have no line of names: a,b,c."),
@@ -102,21 +123,37 @@ SeedOption = Annotated[
 
 def table_files(
     paths: Sequence[Path], delimiter: str, header: str | None = None, columns: Sequence[str] | None = None
-) -> dpem.Files:
+) -> "dpem.Files":
     """Return the files of a table."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     names = None if header is None else _names(header)
-    return dpem.Files([str(path) for path in paths], delimiter=delimiter, header=names, columns=columns)
+    found = [_standard_input() if str(path) == "-" else str(path) for path in paths]
+    return dpem.Files(found, delimiter=delimiter, header=names, columns=columns)
+
+
+@lru_cache(maxsize=1)
+def _standard_input() -> str:
+    """Return a file, for this process and its owner alone, with what standard input holds.
+
+    A fit reads its rows several times, which a pipe does not allow.
+    """
+    handle, name = tempfile.mkstemp(prefix="dpem-", suffix=".csv")
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with os.fdopen(handle, "wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return name
 
 
 def checked_ledger(
     path: Path | None,
-    schema: dpem.Schema | None,
+    schema: "dpem.Schema | None",
     adjacency: Relation,
-    unit: PrivacyUnit,
+    unit: Any,
     **noted: str | None,
-) -> dpem.Ledger | None:
+) -> Any:
     """Return the ledger, where it is one for such releases from this table."""
+    from dpem.em.opened_ledger import opened_ledger  # noqa: PLC0415  (help and version stay quick)
+
     if path is None:
         if any(text is not None for text in noted.values()):
             raise InvalidArgumentError(
@@ -129,8 +166,10 @@ def checked_ledger(
     return ledger
 
 
-def require_budget(ledger: dpem.Ledger | None, epsilon: float, delta: float) -> None:
+def require_budget(ledger: Any, epsilon: float, delta: float) -> None:
     """Raise where a ledger cannot pay for all that a command will ask of it."""
+    from dpem.privacy.budget import Budget  # noqa: PLC0415
+
     if ledger is None:
         return
     left, wanted = ledger.remaining(), Budget.from_epsilon(epsilon, delta)
@@ -138,7 +177,7 @@ def require_budget(ledger: dpem.Ledger | None, epsilon: float, delta: float) -> 
         raise InsufficientBudgetError(left, Budget.from_mu(wanted.mu, left.delta), ledger.name)
 
 
-def chosen_schema(path: Path, columns: str | None) -> dpem.Schema:
+def chosen_schema(path: Path, columns: str | None) -> "dpem.Schema":
     """Return the schema of a file, or some of its columns."""
     schema = dpem.Schema.read(path)
     return schema if columns is None else schema.select(_names(columns))
@@ -167,7 +206,7 @@ def named_numbers(texts: Sequence[str] | None, option: str) -> dict[str, float]:
 
 
 def as_number(text: str, option: str) -> float:
-    """Return the number that a text is."""
+    """Parse a number."""
     try:
         return float(text)
     except ValueError as error:
@@ -178,9 +217,10 @@ def estimator_of(
     model: Model,
     components: int | None,
     *,
-    schema: dpem.Schema | None,
+    schema: "dpem.Schema | None",
     covariance: Covariance,
     target: str | None,
+    scale: Scale | None = None,
     **common: Any,
 ) -> Any:
     """Return the estimator that options ask for; say what does not belong together."""
@@ -188,6 +228,8 @@ def estimator_of(
         raise InvalidArgumentError("Expected --target with --model table alone.")
     if covariance is not Covariance.FULL and model is not Model.MIXTURE:
         raise InvalidArgumentError("Expected --covariance with --model mixture alone.")
+    if scale is not None and model is not Model.KMEANS:
+        raise InvalidArgumentError("Expected --scale with --model kmeans alone.")
     if model is Model.TABLE:
         if schema is None:
             raise InvalidArgumentError("Expected --schema for --model table. Draft one with: dpem schema.")
@@ -197,7 +239,9 @@ def estimator_of(
     if schema is not None:
         schema = _of_numbers(schema, model)
     if model is Model.KMEANS:
-        return dpem.KMeans(8 if components is None else components, schema=schema, **common)
+        of_distances = None if scale is None else scale.value
+        k = 8 if components is None else components
+        return dpem.KMeans(k, schema=schema, scale=of_distances, **common)
     if model is Model.FACTORS:
         return dpem.FactorAnalysis(2 if components is None else components, schema=schema, **common)
     incomplete = schema is not None and any(column.missing for column in schema.columns)
@@ -210,7 +254,7 @@ def estimator_of(
     )
 
 
-def _of_numbers(schema: dpem.Schema, model: Model) -> dpem.Schema:
+def _of_numbers(schema: "dpem.Schema", model: Model) -> "dpem.Schema":
     """Return the schema for a model of numbers, which has no use for categories."""
     categorical = [column.name for column in schema.columns if column.kind == "categorical"]
     if categorical:

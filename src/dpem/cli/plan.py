@@ -10,7 +10,6 @@ import dpem
 from dpem.cli import options
 from dpem.cli.console import Console, command, number
 from dpem.errors import InvalidArgumentError
-from dpem.privacy import PrivacyUnit
 
 __all__ = ["register", "show_outlook"]
 
@@ -50,6 +49,7 @@ def plan(
         ),
     ] = None,
     covariance: options.CovarianceOption = options.Covariance.FULL,
+    scale: options.ScaleOption = None,
     target: options.TargetOption = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
     rows_per_person: options.RowsPerPersonOption = 1,
@@ -62,6 +62,8 @@ def plan(
 
     No row is read and nothing is charged.
     """
+    from dpem.privacy import PrivacyUnit  # noqa: PLC0415  (help and version stay quick)
+
     declared, shape = _columns(schema, columns)
     account = options.checked_ledger(ledger, declared, adjacency, PrivacyUnit(rows_per_person, person))
     estimator = options.estimator_of(
@@ -69,6 +71,7 @@ def plan(
         components,
         schema=declared,
         covariance=covariance,
+        scale=scale,
         target=target,
         epsilon=epsilon,
         delta=delta,
@@ -101,7 +104,7 @@ def plan(
     )
 
 
-def _columns(schema: Path | None, columns: str | None) -> tuple[dpem.Schema | None, int | None]:
+def _columns(schema: Path | None, columns: str | None) -> "tuple[dpem.Schema | None, int | None]":
     if schema is not None:
         return options.chosen_schema(schema, columns), None
     if columns is None or not columns.isdecimal():
@@ -181,7 +184,7 @@ def _show_elsewhere(
 
 
 def _show_ledger(
-    console: Console, ledger: dpem.Ledger | None, outlook: "dpem.Outlook"
+    console: Console, ledger: "dpem.Ledger | None", outlook: "dpem.Outlook"
 ) -> dict[str, Any] | None:
     if ledger is None:
         return None

@@ -1,9 +1,10 @@
 """`dpem predict`: what a model says of rows. As sensitive as the rows themselves."""
 
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 import dpem
@@ -15,52 +16,91 @@ from dpem.errors import InvalidArgumentError
 
 __all__ = ["register"]
 
+_AT_ONCE = 50_000  # rows
+
 
 def predict(
     console: Console,
-    model: Annotated[Path, typer.Argument(help="A model file that dpem fit wrote.")],
-    data: Annotated[list[Path], typer.Argument(help="CSV, Parquet or Arrow files of rows.")],
+    model: Annotated[Path, typer.Argument(help="Model file that dpem fit wrote.")],
+    data: options.DataArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A .csv or .parquet file, one line per row.")
+        Path, typer.Option("--output", "-o", help="A .csv or .parquet file, one line per row; - for CSV.")
     ],
     probabilities: Annotated[
         bool,
         typer.Option("--probabilities", help="Of every cluster or value instead of the most probable one."),
     ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", help="A column of the table to write too, such as a key. May be repeated."),
+    ] = None,
+    keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the table too.")] = False,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Say of every row which cluster, value or factors it has, in the rows' order. Rows must fit into memory.
+    """Predict the cluster, value or factors of each row, in the order of the rows.
 
     What is written is as sensitive as the rows: keep it with them. Nothing is charged, since nothing of it is
-    released.
+    released. Rows are read and written in batches.
     """
-    import pandas as pd  # noqa: PLC0415
-
-    check_writable(output, overwrite=overwrite, inputs=[model, *data])
-    table_format(output)
+    to_screen = str(output) == "-"
+    if not to_screen:
+        check_writable(output, overwrite=overwrite, inputs=[model, *(p for p in data if str(p) != "-")])
+        table_format(output)
     fitted = dpem.load(model)
-    schemaless = getattr(fitted, "schema", None) is None
-    files = options.table_files(
-        data, delimiter, header, dpem.report.column_names(fitted) if schemaless else None
-    )
-    values, found = _predictions(fitted, files, probabilities=probabilities)
-    frame = pd.DataFrame(values, columns=found)
+    files = options.table_files(data, delimiter, header)
+    names = dpem.report.column_names(fitted)
+    parts = _parts(files, names, keep or [], keep_all=keep_all)
+    found: list[str] = []
+    if to_screen:
+        for number, (table, kept) in enumerate(parts):
+            frame, found = _frame(fitted, table, kept, probabilities=probabilities)
+            frame.to_csv(sys.stdout, index=False, header=number == 0)
+        return
     with replacing(output) as path, TableWriter(path) as writer:
-        writer.write(frame)
+        for table, kept in parts:
+            frame, found = _frame(fitted, table, kept, probabilities=probabilities)
+            writer.write(frame)
     # How many there are is not said: their number may be private.
     console.line(f"Wrote {output}: as sensitive as the rows it is of.")
     console.result({"path": str(output), "columns": found})
 
 
-def _predictions(model: Any, files: dpem.Files, *, probabilities: bool) -> tuple[Any, list[str]]:
+def _parts(files: Any, names: list[str], keep: list[str], *, keep_all: bool) -> Iterator[tuple[Any, Any]]:
+    """Yield batches of the table: the columns of the model, and those to keep."""
+    from dpem.data.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
+    from dpem.data.table_rows import require_columns  # noqa: PLC0415
+
+    head, _ = file_head(files)
+    require_columns([*names, *keep], head.column_names)
+    kept = list(head.column_names) if keep_all else list(dict.fromkeys(keep))
+    wanted = list(dict.fromkeys([*names, *kept]))
+    any_row = False
+    for table in FileRows.text_or_typed_batches(files, wanted, _AT_ONCE):
+        any_row = any_row or len(table) > 0
+        yield table.select(names), table.select(kept)
+    if not any_row:
+        raise InvalidArgumentError("Expected rows to predict, got a table without any.")
+
+
+def _frame(model: Any, table: Any, kept: Any, *, probabilities: bool) -> tuple[Any, list[str]]:
+    import pandas as pd  # noqa: PLC0415
+
+    values, found = _predictions(model, table, probabilities=probabilities)
+    frame = pd.DataFrame(values, columns=found)
+    return pd.concat([kept.to_pandas(), frame], axis=1), [*kept.column_names, *found]
+
+
+def _predictions(model: Any, table: Any, *, probabilities: bool) -> tuple[Any, list[str]]:
+    import numpy as np  # noqa: PLC0415
+
     if isinstance(model, dpem.FactorAnalysis):
         if probabilities:
             raise InvalidArgumentError(
                 "Expected --probabilities with a model of clusters or values, not of factors."
             )
-        scores = model.transform(files)
+        scores = model.transform(table)
         return scores, [f"factor {j + 1}" for j in range(scores.shape[1])]
     if not hasattr(model, "predict"):
         raise InvalidArgumentError(f"Expected a model that predicts, got {type(model).__name__}.")
@@ -69,10 +109,10 @@ def _predictions(model: Any, files: dpem.Files, *, probabilities: bool) -> tuple
             raise InvalidArgumentError(
                 f"Expected a model with probabilities, got {type(model).__name__}. Leave --probabilities out."
             )
-        chances = model.predict_proba(files)
+        chances = model.predict_proba(table)
         names = getattr(model, "classes_", range(1, chances.shape[1] + 1))
         return chances, [f"probability of {name}" for name in names]
-    found = np.asarray(model.predict(files))
+    found = np.asarray(model.predict(table))
     target = getattr(model, "target", None)
     if target is not None:
         return found[:, None], [str(target)]
@@ -81,4 +121,4 @@ def _predictions(model: Any, files: dpem.Files, *, probabilities: bool) -> tuple
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app, "predict", predict, "dpem predict clusters.dpem patients.csv -o clusters.csv")
+    command(app, "predict", predict, "dpem predict clusters.dpem patients.csv -o clusters.csv --keep id")

@@ -10,9 +10,8 @@ import dpem
 from dpem._files import check_writable, replacing
 from dpem.cli import options
 from dpem.cli.console import Console, command
-from dpem.cli.tables import TableWriter, table_format
+from dpem.cli.tables import TableWriter, as_text, table_format
 from dpem.errors import InvalidArgumentError
-from dpem.privacy.randomness import public_random
 
 __all__ = ["register", "sampled", "warn_of_no_privacy"]
 
@@ -25,7 +24,7 @@ def sample(
     rows: Annotated[int, typer.Option("--rows", "-n", help="How many rows.")] = 1000,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A .csv or .parquet file; standard output unless given."),
+        typer.Option("--output", "-o", help="A .csv or .parquet file; standard output unless given, or -."),
     ] = None,
     given: Annotated[
         list[str] | None, typer.Option("--given", help="A value that all rows have, such as ward=surgery.")
@@ -39,6 +38,10 @@ def sample(
     """
     if rows < 1:
         raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")
+    from dpem.privacy.randomness import public_random  # noqa: PLC0415  (help and version stay quick)
+
+    if output is not None and str(output) == "-":
+        output = None
     if output is not None:
         check_writable(output, overwrite=overwrite, inputs=[model])
         table_format(output)
@@ -52,9 +55,14 @@ def sample(
             console.result({"rows": [row for part in parts for row in _records(part)]})
             return
         for j, part in enumerate(parts):
-            part.to_csv(sys.stdout, index=False, header=j == 0)
+            as_text(part, getattr(fitted, "schema", None)).to_csv(sys.stdout, index=False, header=j == 0)
         return
-    with replacing(output) as path, TableWriter(path) as writer, console.counting("Sampling", rows) as tell:
+    schema = getattr(fitted, "schema", None)
+    with (
+        replacing(output) as path,
+        TableWriter(path, schema) as writer,
+        console.counting("Sampling", rows) as tell,
+    ):
         for start in range(0, rows, _AT_ONCE):
             part = sampled(fitted, min(_AT_ONCE, rows - start), values)
             writer.write(part)
@@ -81,6 +89,8 @@ def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
     drawn = model.sample(n, given) if given else model.sample(n)
     if not isinstance(drawn, pd.DataFrame):
         return pd.DataFrame(drawn, columns=dpem.report.column_names(model))
+    from dpem.privacy.randomness import public_random  # noqa: PLC0415
+
     # Components come in order; rows of a table need none.
     return drawn.iloc[public_random(model.random_state).permutation(len(drawn))].reset_index(drop=True)
 
@@ -96,7 +106,7 @@ def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
         column = next((column for column in model.schema.columns if column.name == name), None)
         if column is not None and text == "" and column.missing:
             values[name] = None
-        elif column is not None and column.is_number:
+        elif column is not None and column.is_number and not column.is_time:
             values[name] = options.as_number(text, f"--given {name}")
         else:
             values[name] = text

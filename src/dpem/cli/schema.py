@@ -1,29 +1,25 @@
 """`dpem schema`: a draft of what is publicly known of a table, from the names and types of its columns."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
-import tomli_w
 import typer
 
 import dpem
 from dpem._files import check_writable, replacing
 from dpem.cli import options
 from dpem.cli.console import Console, command
-from dpem.data.column import KINDS
-from dpem.data.files import file_head
-from dpem.data.table_types import kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
-from dpem.privacy import PrivacyUnit
 
 __all__ = ["register"]
 
 
 def schema(
     console: Console,
-    data: Annotated[list[Path], typer.Argument(help="CSV, Parquet or Arrow files of the table.")],
+    data: options.DataArgument,
     output: Annotated[Path, typer.Option("--output", "-o", help="The schema file, .toml or .json.")],
     number: Annotated[
         list[str] | None, typer.Option("--number", help="A column of numbers and its bounds: bmi=10:60.")
@@ -39,6 +35,28 @@ def schema(
         list[str] | None, typer.Option("--ordered", help="Categories from low to high: stage=I,II,III.")
     ] = None,
     boolean: Annotated[list[str] | None, typer.Option("--boolean", help="A column of yes and no.")] = None,
+    date: Annotated[
+        list[str] | None,
+        typer.Option("--date", help="A column of dates and its bounds: born=1900-01-01:2030-12-31."),
+    ] = None,
+    datetime: Annotated[
+        list[str] | None,
+        typer.Option("--datetime", help="A column of dates with times and its bounds, as for --date."),
+    ] = None,
+    date_format: Annotated[
+        list[str] | None,
+        typer.Option("--format", help="How a column's dates are written: born=%d.%m.%Y. Default: ISO 8601."),
+    ] = None,
+    decimal: Annotated[
+        list[str] | None, typer.Option("--decimal", help="A column's decimal separator: pay=,")
+    ] = None,
+    thousands: Annotated[
+        list[str] | None, typer.Option("--thousands", help="A column's thousands separator: pay=.")
+    ] = None,
+    na_value: Annotated[
+        list[str] | None,
+        typer.Option("--na-value", help="A cell that means missing in a column: pay=-999. May be repeated."),
+    ] = None,
     missing: Annotated[
         list[str] | None, typer.Option("--missing", help="A column whose cells may be missing.")
     ] = None,
@@ -64,7 +82,7 @@ def schema(
     ] = None,
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="What pays for estimated bounds.")
+        Path | None, typer.Option("--ledger", "-l", help="Ledger to charge for estimated bounds.")
     ] = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
     rows_per_person: options.RowsPerPersonOption = 1,
@@ -77,7 +95,12 @@ def schema(
     Bounds and categories are public knowledge: what could be, from a codebook or common sense. Give them as
     options, answer questions, or edit the file; a fit refuses a draft that lacks some.
     """
-    check_writable(output, overwrite=overwrite, inputs=[*data, *([] if ledger is None else [ledger])])
+    from dpem.data.files import file_head  # noqa: PLC0415  (help and version stay quick)
+    from dpem.data.table_types import kinds_of_table  # noqa: PLC0415
+    from dpem.privacy import PrivacyUnit  # noqa: PLC0415
+
+    inputs = [*(path for path in data if str(path) != "-"), *([] if ledger is None else [ledger])]
+    check_writable(output, overwrite=overwrite, inputs=inputs)
     if output.suffix.lower() not in (".toml", ".json"):
         raise InvalidArgumentError(
             f"Expected a file that ends in .toml or .json, got --output {str(output)!r}."
@@ -91,15 +114,15 @@ def schema(
         drafted = {name: {"kind": "continuous"} for name in drafted}
     left_out = {*(drop or ()), *(() if person is None else (person,))}
     given = _given(number, integer, category, ordered, boolean)
-    _check_names([*given, *(missing or ()), *options.pairs(unit, "--unit"), *left_out], drafted, typed=typed)
-    for name, declared in given.items():
-        drafted[name] = declared
-    for name in missing or ():
-        drafted[name]["missing"] = True
-    for name, text in options.pairs(unit, "--unit").items():
-        drafted[name]["unit"] = text
-    for name in left_out:
-        del drafted[name]
+    given |= _given_moments(date, datetime, given)
+    written = _written(date_format, decimal, thousands, na_value)
+    units = options.pairs(unit, "--unit")
+    _check_names([*given, *(missing or ()), *units, *left_out, *written], drafted, typed=typed)
+    drafted |= given
+    more = [*written.items(), *((name, {"missing": True}) for name in missing or ())]
+    for name, declared in [*more, *((name, {"unit": text}) for name, text in units.items())]:
+        drafted[name] = drafted[name] | declared
+    drafted = {name: declared for name, declared in drafted.items() if name not in left_out}
     if dataset is not None and "dataset" in drafted:
         raise InvalidArgumentError(
             "Expected no column called 'dataset' beside --dataset. Rename or --drop it."
@@ -181,6 +204,17 @@ def _given(
     return found
 
 
+def _given_moments(
+    date: list[str] | None, datetime: list[str] | None, given: dict[str, dict[str, Any]]
+) -> dict[str, dict[str, Any]]:
+    """Return the columns of dates and times that options declare."""
+    found = dict(given)
+    for option, kind, texts in (("--date", "date", date), ("--datetime", "datetime", datetime)):
+        for name, text in options.pairs(texts, option).items():
+            _declare(found, name, {"kind": kind, "bounds": _moments(text, f"{option} {name}")})
+    return found
+
+
 def _declare(found: dict[str, dict[str, Any]], name: str, declared: dict[str, Any]) -> None:
     if name in found:
         raise InvalidArgumentError(f"Expected one declaration of column {name!r}, got two.")
@@ -188,24 +222,69 @@ def _declare(found: dict[str, dict[str, Any]], name: str, declared: dict[str, An
 
 
 def _bounds(text: str, option: str) -> list[float]:
-    low, separator, high = text.partition(":")
-    if not separator:
+    parts = text.replace(":", " ").split()
+    if len(parts) != 2:
         raise InvalidArgumentError(f"Expected bounds LOW:HIGH for {option}, got {text!r}.")
-    return [options.as_number(low, option), options.as_number(high, option)]
+    return [options.as_number(part, option) for part in parts]
+
+
+def _moments(text: str, option: str) -> list[str]:
+    """Return the bounds of dates: two of them, with a colon or a space between."""
+    found = re.findall(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", text)
+    if len(found) != 2:
+        raise InvalidArgumentError(
+            f"Expected bounds such as 1900-01-01:2030-12-31 for {option}, got {text!r}."
+        )
+    return found
+
+
+def _written(
+    date_format: list[str] | None,
+    decimal: list[str] | None,
+    thousands: list[str] | None,
+    na_value: list[str] | None,
+) -> dict[str, dict[str, Any]]:
+    """Return how options say that cells are written, by column."""
+    found: dict[str, dict[str, Any]] = {}
+    for option, key, texts in (
+        ("--format", "format", date_format),
+        ("--decimal", "decimal", decimal),
+        ("--thousands", "thousands", thousands),
+    ):
+        for text in texts or ():
+            name, separator, value = text.partition("=")
+            if not separator or not value:
+                raise InvalidArgumentError(f"Expected NAME=VALUE for {option}, got {text!r}.")
+            found.setdefault(name.strip(), {})[key] = value
+    for text in na_value or ():
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise InvalidArgumentError(f"Expected NAME=VALUE for --na-value, got {text!r}.")
+        declared = found.setdefault(name.strip(), {})
+        declared.setdefault("na_values", []).append(value)
+        declared["missing"] = True
+    return found
 
 
 def _check_names(names: list[str], drafted: dict[str, Any], *, typed: bool) -> None:
+    from dpem.data.table_types import did_you_mean, listed  # noqa: PLC0415
+
     unknown = [name for name in dict.fromkeys(names) if name not in drafted]
     if not unknown:
         return
     has = listed(list(drafted)) if typed else f"{len(drafted)} columns"
-    raise InvalidArgumentError(f"Expected columns of the table, got {listed(unknown)}. It has {has}.")
+    question = did_you_mean(unknown, list(drafted), exact=not typed)
+    raise InvalidArgumentError(
+        f"Expected columns of the table, got {listed(unknown)}. {question}It has {has}."
+    )
 
 
 def _asked(
     console: Console, drafted: dict[str, Any], given: dict[str, Any], *, typed: bool, priced: bool
 ) -> dict[str, Any]:
     """Ask a person for what options did not say; an empty answer leaves it for later."""
+    from dpem.data.column import KINDS, NUMBERS  # noqa: PLC0415
+
     console.say("Public knowledge only: what could be, not what is. Enter leaves a question for later.")
     answers = {}
     for name, declared in drafted.items():
@@ -220,9 +299,16 @@ def _asked(
             if kind == "drop":
                 continue
         answers[name] = declared | {"kind": kind}
-        if kind in ("continuous", "integer") and not priced:
+        if kind in ("date", "datetime") and not priced:
             answers[name] |= _until_valid(
-                name, kind, "bounds, LOW:HIGH", lambda text: {"bounds": _bounds(text, "bounds")}
+                name,
+                kind,
+                "bounds, such as 1900-01-01 2030-12-31",
+                lambda text: {"bounds": _moments(text, "bounds")},
+            )
+        elif kind in NUMBERS and not priced:
+            answers[name] |= _until_valid(
+                name, kind, "bounds, such as 0 120", lambda text: {"bounds": _bounds(text, "bounds")}
             )
         elif kind in ("categorical", "ordered"):
             answers[name] |= _until_valid(
@@ -231,6 +317,14 @@ def _asked(
                 "categories, A,B,C",
                 lambda text: {"categories": [part.strip() for part in text.split(",")]},
             )
+        if not typed and kind in ("date", "datetime"):
+            answers[name] |= _until_valid(
+                name, kind, "format, such as %d.%m.%Y (Enter: ISO 8601)", lambda text: {"format": text}
+            )
+        if kind in NUMBERS and kind not in ("date", "datetime"):
+            answers[name] |= _until_valid(name, kind, "unit", lambda text: {"unit": text})
+        if "missing" not in answers[name] and typer.confirm(f"{name}: may cells be missing?", default=False):
+            answers[name]["missing"] = True
     return answers
 
 
@@ -248,8 +342,12 @@ def _until_valid(name: str, kind: str, question: str, read: Any) -> dict[str, An
             return found
 
 
-def _write(path: Path, schema: dpem.Schema, untyped: list[str]) -> None:
+def _write(path: Path, schema: "dpem.Schema", untyped: list[str]) -> None:
     """Write the draft; comments in TOML say what is still to be declared."""
+    import tomli_w  # noqa: PLC0415
+
+    from dpem.data.column import KINDS  # noqa: PLC0415
+
     if path.suffix.lower() == ".json":
         text = json.dumps(schema.to_dict(), indent=2) + "\n"
     else:
@@ -261,7 +359,9 @@ def _write(path: Path, schema: dpem.Schema, untyped: list[str]) -> None:
             if column.name in untyped:
                 part += f"# CSV has no types. Kinds: {', '.join(KINDS)}.\n"
             if not column.is_complete:
-                part += "# bounds = [0, 100]\n" if column.is_number else '# categories = ["a", "b"]\n'
+                dates = column.kind in ("date", "datetime")
+                example = '["1900-01-01", "2030-12-31"]' if dates else "[0, 100]"
+                part += f"# bounds = {example}\n" if column.is_number else '# categories = ["a", "b"]\n'
             parts.append(part)
         text = "\n".join(parts)
     with replacing(path) as file:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from dpem.errors import InvalidArgumentError
 
-__all__ = ["TableWriter", "table_format"]
+__all__ = ["TableWriter", "as_text", "table_format"]
 
 
 def table_format(path: Path) -> str:
@@ -17,11 +17,18 @@ def table_format(path: Path) -> str:
     return kind
 
 
-class TableWriter:
-    """Write DataFrames of one kind one after the other."""
+def as_text(frame: Any, schema: Any) -> Any:
+    """Return rows as CSV is to have them."""
+    from dpem.data.frames import written_frame  # noqa: PLC0415
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._format = path, table_format(path)
+    return frame if schema is None else written_frame(schema, frame)
+
+
+class TableWriter:
+    """Write DataFrames of one kind one after the other; CSV as a schema says that cells are written."""
+
+    def __init__(self, path: Path, schema: Any = None) -> None:
+        self._path, self._format, self._schema = path, table_format(path), schema
         self._parquet: Any = None
         self._begun = False
 
@@ -31,12 +38,16 @@ class TableWriter:
     def write(self, frame: Any) -> None:
         """Add rows."""
         if self._format == "csv":
+            frame = as_text(frame, self._schema)
             frame.to_csv(self._path, index=False, mode="a", header=not self._begun)
         else:
             import pyarrow as pa  # noqa: PLC0415
             import pyarrow.parquet as pq  # noqa: PLC0415
 
             table = pa.Table.from_pandas(frame, preserve_index=False)
+            for j, column in enumerate(self._schema.columns if self._schema is not None else ()):
+                if column.kind == "date":
+                    table = table.set_column(j, column.name, table.column(j).cast(pa.date32()))
             if self._parquet is None:
                 self._parquet = pq.ParquetWriter(self._path, table.schema)
             self._parquet.write_table(table.cast(self._parquet.schema))

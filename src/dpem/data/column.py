@@ -26,6 +26,7 @@ __all__ = [
     "LARGEST",
     "MISSING",
     "NUMBERS",
+    "OTHER",
     "OUTSIDE",
     "READ",
     "UNREADABLE",

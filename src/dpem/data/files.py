@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import glob
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dpem.data.table_rows import TableRows
 
 __all__ = ["FileRows", "Files", "file_head"]
+
+
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
 
 @dataclass(frozen=True)
@@ -163,6 +166,12 @@ def file_head(files: Files | str | os.PathLike[str]) -> tuple[Any, bool]:
 
 
 def _one_format(paths: Sequence[Path], declared: str | None) -> str:
+    sheets = [path.name for path in paths if path.suffix.lower() in _SHEETS]
+    if sheets and declared is None:
+        raise InvalidArgumentError(
+            f"Expected CSV, Parquet or Arrow files, got the spreadsheet {sheets[0]!r}. Save the sheet as CSV "
+            f"(UTF-8) first."
+        )
     formats = {declared or format_of(path) for path in paths}
     if len(formats) != 1 or None in formats:
         raise InvalidArgumentError(
@@ -231,6 +240,22 @@ class FileRows(StreamedRows):
             self._check_unchanged(part.file)
             raise _damaged(part.file) from None  # what the library says may show cells
         self._check_unchanged(part.file)
+
+    @staticmethod
+    def text_or_typed_batches(files: Files, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+        """Yield Arrow tables of the columns, cells of CSV as text; a line that is no row raises."""
+        import pyarrow as pa  # noqa: PLC0415  (there, since files are read with it)
+
+        paths = files.listed()
+        read = FORMATS[_one_format(paths, files.format)](replace(files, columns=None), strict=True)
+        for file in paths:
+            try:
+                for part in read.parts(file):
+                    for table in read.tables(part, columns, n_rows):
+                        text = pa.schema([(name, pa.string()) for name in columns])
+                        yield table.cast(text) if read.is_text else table
+            except read.errors:
+                raise _damaged(file) from None
 
     def in_memory(self) -> TableRows:
         """Return all rows in order, for what may raise on them: here a line that is no row does."""

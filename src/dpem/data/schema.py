@@ -16,7 +16,7 @@ from dpem import _validate
 from dpem._files import replacing
 from dpem.data.column import Column, default_outside
 from dpem.data.declarations import declared_column
-from dpem.data.table_types import kinds_of_table, listed
+from dpem.data.table_types import did_you_mean, kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ class Schema:
         unknown = [name for name in columns if name not in self.names]
         if unknown:
             raise InvalidArgumentError(
-                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. It has "
-                f"{listed(self.names)}."
+                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. "
+                f"{did_you_mean(unknown, self.names)}It has {listed(self.names)}."
             )
         declared = self.to_dict()
         for name, changes in columns.items():
@@ -166,8 +166,8 @@ class Schema:
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise InvalidArgumentError(
-                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. It has "
-                f"{listed(self.names)}."
+                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. "
+                f"{did_you_mean(unknown, self.names)}It has {listed(self.names)}."
             )
         return Schema.from_columns([by_name[name] for name in names], self.dataset)
 

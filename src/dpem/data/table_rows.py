@@ -17,11 +17,11 @@ import numpy as np
 from dpem.data.cells import as_bytes, is_arrow, is_null, nothing_raised
 from dpem.data.owners import owners_of
 from dpem.data.sources import RowSource
-from dpem.data.table_types import doubled_names, listed
+from dpem.data.table_types import did_you_mean, doubled_names, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -232,12 +232,14 @@ def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
     return cells[kept]
 
 
-def require_columns(wanted: Sequence[Any], found: Container[Any]) -> None:
-    """Raise where columns are missing; what else there is, is not said."""
+def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
+    """Raise where columns are missing; of the others only those are named that are nearly the same."""
     missing = [name for name in wanted if name not in found]
     if missing:
+        question = did_you_mean(missing, list(found), exact=True)
         raise InvalidArgumentError(
-            f"Expected the columns {listed(wanted)}, got a table without {listed(missing)}."
+            f"Expected the columns {listed(wanted)}, got a table without {listed(missing)}. "
+            f"{question}".rstrip()
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from dpem.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["doubled", "doubled_names", "is_name", "kinds_of_table", "listed"]
+__all__ = ["did_you_mean", "doubled", "doubled_names", "is_name", "kinds_of_table", "listed"]
 
 
 def kinds_of_table(table: Any) -> dict[str, str]:
@@ -41,6 +42,29 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     """Return names for a message, the first ones of many."""
     shown = ", ".join(map(repr, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+
+
+def did_you_mean(wanted: Sequence[Any], found: Sequence[Any], *, exact: bool = False) -> str:
+    """Return a question about names that are nearly those that were wanted, or nothing.
+
+    `exact`: only names that differ in capital letters or spaces.
+
+    Examples
+    --------
+    >>> did_you_mean(["age", "ward"], ["Age", "wards"])
+    "Did you mean 'Age', 'wards'? "
+    >>> did_you_mean(["age", "ward"], ["Age", "wards"], exact=True)
+    "Did you mean 'Age'? "
+    """
+    plain = {str(name).strip().casefold(): str(name) for name in found}
+    close = []
+    for name in wanted:
+        key = str(name).strip().casefold()
+        near = [key] if key in plain else []
+        if not near and not exact:
+            near = difflib.get_close_matches(key, plain, n=1, cutoff=0.75)
+        close += [plain[match] for match in near]
+    return f"Did you mean {listed(list(dict.fromkeys(close)), 5)}? " if close else ""
 
 
 def _kind_of_type(name: Any, declared: Any) -> str:

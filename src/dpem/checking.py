@@ -1,0 +1,391 @@
+"""A look at a table for its owner: does the schema read it? Not for release, never charged.
+
+Findings about how cells are written name the line of the schema to change: that is about text, not about
+persons. Findings about bounds and categories name no value and suggest none, because bounds that were chosen
+after looking at rows are outside every guarantee.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem import _validate
+from dpem.data.cells import is_arrow
+from dpem.data.column import ABOVE, BELOW, MISSING, NUMBERS, OTHER, OUTSIDE, UNREADABLE
+from dpem.data.declarations import declared_column
+from dpem.data.levels import LevelGrid
+from dpem.data.schema import require_schema
+from dpem.em.contingency import Histograms
+from dpem.engines import engine_for, open_rows
+from dpem.engines.base import ClusterRows
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from dpem.data import RowSource, Schema, TableRows
+    from dpem.data.column import Column
+
+__all__ = ["ColumnCheck", "TableCheck", "check_table"]
+
+LEAST_READ = 0.99  # of a column's cells
+_FINDINGS = 6
+_CLIPPED = 0.05  # shares of cells that are worth a line
+_PARTS = 256  # of the bounds; a column whose cells all lie in one of them is worth a line
+_SAMPLED = 2000  # unreadable cells that other ways of writing are tried on
+_EXPLAINED = 0.9  # of them, for a way of writing to be named
+_SCALES = 1000.0
+
+_NUMBERS: tuple[dict[str, Any], ...] = (
+    {"thousands": ","},
+    {"decimal": ","},
+    {"decimal": ",", "thousands": "."},
+    {"thousands": " "},
+    {"thousands": "'"},
+    {"decimal": ",", "thousands": " "},
+    {"thousands": "\u00a0"},
+    {"decimal": ",", "thousands": "\u00a0"},
+)
+_DATES = (
+    "%d.%m.%Y",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%Y/%m/%d",
+    "%Y%m%d",
+    "%d %b %Y",
+    "%d %B %Y",
+    "%b %d, %Y",
+    "%B %d, %Y",
+    "%d.%m.%y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+)
+_HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_NOT_THERE = ["NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "none", "-", "--", "?", "."]
+
+
+@dataclass(frozen=True)
+class ColumnCheck:
+    """What the schema makes of one column's cells.
+
+    Attributes
+    ----------
+    name, kind : str
+        The column.
+    read : float
+        Share of cells that are read as declared; missing and clipped ones are.
+    missing, unreadable, outside, below, above : float
+        Shares of cells that are missing, cannot be read, are outside the categories, or beyond a bound.
+    narrow : bool
+        Whether all cells that are read lie in one place: one category, or 1/256 of the bounds.
+    remedies : tuple of str
+        Lines of the schema that would read the cells that are not read.
+    """
+
+    name: str
+    kind: str
+    read: float
+    missing: float
+    unreadable: float
+    outside: float
+    below: float
+    above: float
+    narrow: bool
+    remedies: tuple[str, ...] = ()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether nearly all cells are read."""
+        return self.read >= LEAST_READ
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """What the schema makes of a table. NOT FOR RELEASE: it is computed from rows, without noise.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows.
+    columns : tuple of ColumnCheck
+        The columns.
+    findings : tuple of str
+        What is wrong, or worth a look, in words.
+    """
+
+    n_rows: int
+    columns: tuple[ColumnCheck, ...]
+    findings: tuple[str, ...]
+
+    @property
+    def is_read(self) -> bool:
+        """Whether nearly all cells of every column are read."""
+        return all(column.is_read for column in self.columns)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the shares, column by column."""
+        import pandas as pd  # noqa: PLC0415  (slow to import)
+
+        return pd.DataFrame([vars(column) for column in self.columns]).set_index("name")
+
+    def __str__(self) -> str:
+        shares = ("read", "missing", "unreadable", "outside", "below", "above")
+        lines = [
+            "NOT FOR RELEASE: computed from the rows, without noise, for the owner of the table.",
+            f"{self.n_rows:,} rows",
+            f"{'column':<24}{'kind':<12}" + "".join(f"{name:>11}" for name in shares),
+        ]
+        for column in self.columns:
+            cells = "".join(f"{_percent(getattr(column, name)):>11}" for name in shares)
+            lines.append(f"{column.name[:23]:<24}{column.kind:<12}{cells}")
+        lines += [f"- {finding}" for finding in self.findings]
+        if not self.findings:
+            lines.append("Nothing to correct.")
+        if any(column.outside or column.below or column.above for column in self.columns):
+            lines.append(
+                "Bounds and categories that are changed after reading this page depend on rows, which no "
+                "guarantee covers: declare from_rows = true for such columns, and statements will say so. "
+                "Or buy bounds with dpem.private_bounds."
+            )
+        return "\n".join(lines)
+
+
+def check_table(
+    table: Any, schema: Schema, *, person: str | None = None, rows_per_person: int = 1
+) -> TableCheck:
+    """Say what a schema makes of the cells of a table, before a budget is spent on it.
+
+    It is for the owner of the rows, and NOT FOR RELEASE: shares are exact. No ledger is touched, and no fit
+    changes because of it. How cells are written may be corrected freely; bounds and categories that are
+    changed after a look at this depend on rows.
+
+    Parameters
+    ----------
+    table : array, DataFrame, path, function, Dask or Spark table, or tensor
+        Whatever `fit` accepts; it is read in batches.
+    schema : Schema
+        What is declared.
+    person : str, optional
+        The column that tells persons apart.
+    rows_per_person : int, default 1
+        How many rows a person may have.
+
+    Returns
+    -------
+    TableCheck
+        Print it to read it.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dpem
+    >>> table = pd.DataFrame({"pay": ["1,250.00", "980.50", "2,010.75"]})
+    >>> schema = dpem.Schema({"pay": {"kind": "continuous", "bounds": [0, 5000]}})
+    >>> check = dpem.check_table(table, schema)
+    >>> round(check.columns[0].read, 2), check.columns[0].remedies
+    (0.33, ('thousands = ","',))
+    >>> dpem.check_table(table, schema.declare({"pay": {"thousands": ","}})).is_read
+    True
+    """
+    require_schema(schema).require_complete()
+    source = _opened(table, schema, person)
+    _validate.integer(rows_per_person, "rows_per_person")
+    m = len(schema.columns)
+    engine = engine_for(source)
+    found = engine.sum(Histograms.of_columns([_FINDINGS] * m), source.of_findings(), _AsTheyAre())
+    counts = found.reshape(m, _FINDINGS)
+    grid = LevelGrid(schema)
+    levels = Histograms.of_columns(grid.sizes)
+    by_level = levels.split(engine.sum(levels, source, grid).astype(np.float64))
+    engine.close()
+    n_rows = int(counts[0].sum())
+    remedies = _remedies(source, schema, counts[:, UNREADABLE])
+    columns = tuple(
+        _column_check(column, counts[j], by_level[j].ravel(), remedies.get(j, ()))
+        for j, column in enumerate(schema.columns)
+    )
+    findings = [words for column in columns for words in _findings_of(column)]
+    findings += _findings_of_table(source, schema, n_rows, person, rows_per_person)
+    return TableCheck(n_rows, columns, tuple(findings))
+
+
+def _opened(table: Any, schema: Schema, person: str | None) -> RowSource:
+    try:
+        return open_rows(table, schema, person=person)
+    except InvalidArgumentError as error:
+        if "got a table without" in str(error):
+            error.add_note(
+                "If this is a CSV file without a line of names, its first row was taken for the names: give "
+                "them with dpem.Files(path, header=[...]), or --header."
+            )
+        raise
+
+
+@dataclass(frozen=True)
+class _AsTheyAre:
+    """Findings are levels already (a `RowGrid`)."""
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        return columns
+
+
+def _column_check(
+    column: Column, counts: NDArray[np.int64], levels: NDArray[np.float64], remedies: tuple[str, ...]
+) -> ColumnCheck:
+    n = max(int(counts.sum()), 1)
+    shares = counts / n
+    # Where users have said what becomes of other categories, such cells are as declared.
+    lost = counts[UNREADABLE] + (0 if column.outside == OTHER else counts[OUTSIDE])
+    values = levels[:-1] if column.missing else levels
+    return ColumnCheck(
+        column.name,
+        column.kind,
+        float(1 - lost / n),
+        float(shares[MISSING]),
+        float(shares[UNREADABLE]),
+        float(shares[OUTSIDE]),
+        float(shares[BELOW]),
+        float(shares[ABOVE]),
+        bool(n > 1 and values.max(initial=0.0) == values.sum() > 0),
+        remedies,
+    )
+
+
+def _findings_of(column: ColumnCheck) -> list[str]:
+    found = []
+    name = column.name
+    if column.unreadable > 0:
+        how = f" In the schema: {' or '.join(column.remedies)}." if column.remedies else ""
+        if not how and column.kind == "boolean":
+            how = " Declare the words: true = [...] and false = [...]."
+        elif not how and column.kind in ("date", "datetime"):
+            how = ' Declare how they are written, such as format = "%d.%m.%Y".'
+        found.append(
+            f"{name}: {_percent(column.unreadable)} of the cells cannot be read, or are missing where "
+            f"missing = true is not declared.{how}"
+        )
+    if column.outside > 0:
+        found.append(f"{name}: {_percent(column.outside)} of the cells are outside the declared categories.")
+    clipped = column.below + column.above
+    if clipped > _CLIPPED:
+        found.append(f"{name}: {_percent(clipped)} of the cells are clipped at a bound.")
+    if column.narrow:
+        where = f"in 1/{_PARTS} of the bounds" if column.kind in NUMBERS else "in one category"
+        found.append(f"{name}: all cells lie {where}. The column is constant, or badly declared.")
+    return found
+
+
+def _findings_of_table(
+    source: RowSource, schema: Schema, n_rows: int, person: str | None, rows_per_person: int
+) -> list[str]:
+    found = []
+    numbers = [column for column in schema.columns if column.is_number]
+    widths = {column.name: column.limits[1] - column.limits[0] for column in numbers}
+    if widths and max(widths.values()) > _SCALES * min(widths.values()):
+        least, most = min(widths, key=widths.__getitem__), max(widths, key=widths.__getitem__)
+        found.append(
+            f"The bounds of {most!r} are {widths[most] / widths[least]:,.0f} times as wide as those of "
+            f"{least!r}. KMeans with scale='none' would see {most!r} alone; scale='bounds', its default with "
+            f"a schema, weighs both alike."
+        )
+    if person is not None and not isinstance(source, ClusterRows):
+        owners = [name for piece in source.pieces() for name in _names(piece)]
+        counts = np.unique(np.array(owners, dtype=object).astype(str), return_counts=True)[1]
+        above = int((counts > rows_per_person).sum())
+        if above:
+            found.append(
+                f"{person}: {_percent(above / max(len(counts), 1))} of the persons have more than "
+                f"{rows_per_person} row{'s' * (rows_per_person > 1)}; a fit leaves the others out."
+            )
+    if n_rows == 0:
+        found.append("The table has no rows.")
+    return found
+
+
+def _names(piece: TableRows) -> list[str]:
+    owners = piece.owners
+    names = [*owners.names, ""]
+    return [names[place] for place in owners.places]
+
+
+def _percent(share: float) -> str:
+    if share in (0.0, 1.0) or 0.001 <= share <= 0.999:
+        return f"{share:.1%}"
+    return "< 0.1%" if share < 0.5 else "> 99.9%"
+
+
+# -- how cells are written -------------------------------------------------------------------------------
+
+
+def _remedies(source: RowSource, schema: Schema, unreadable: NDArray[np.int64]) -> dict[int, tuple[str, ...]]:
+    """Return lines of the schema under which most cells can be read that cannot be read now."""
+    wanted = {j: _Sample(schema.columns[j]) for j in np.flatnonzero(unreadable).tolist()}
+    if not wanted or isinstance(source, ClusterRows):
+        return {}
+    for piece in source.pieces():
+        for j, sample in wanted.items():
+            sample.add(piece._columns[j])
+        if all(sample.is_full for sample in wanted.values()):
+            break
+    return {j: sample.remedies for j, sample in wanted.items()}
+
+
+class _Sample:
+    """The first cells of a column that cannot be read."""
+
+    def __init__(self, column: Column) -> None:
+        self._column = column
+        self._cells: list[Any] = []
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._cells) >= _SAMPLED
+
+    def add(self, cells: Any) -> None:
+        lost = np.flatnonzero(self._column.parse(cells)[1] == UNREADABLE)[: _SAMPLED - len(self._cells)]
+        self._cells += cells.take(lost).to_pylist() if is_arrow(cells) else cells[lost].tolist()
+
+    @cached_property
+    def remedies(self) -> tuple[str, ...]:
+        """Lines of the schema that read nine in ten of these cells: the first way of writing that does."""
+        declared = self._column.to_dict()
+        if self._reads(declared | {"missing": True}):
+            return ("missing = true",)
+        found = [lines for lines in self._candidates() if self._reads(declared | lines)]
+        fewest = min(map(len, found), default=0)  # where several ways do, those that declare least
+        return tuple(
+            ", ".join(f"{key} = {_toml(value)}" for key, value in lines.items())
+            for lines in found
+            if len(lines) == fewest
+        )[:3]
+
+    def _candidates(self) -> list[dict[str, Any]]:
+        not_there = {"na_values": _NOT_THERE, "missing": True}
+        kind = self._column.kind
+        if kind in ("continuous", "integer"):
+            return [not_there, *_NUMBERS]
+        if kind in ("date", "datetime"):
+            hours = _HOURS if kind == "datetime" else _HOURS[:3]
+            return [not_there, *({"format": date + hour} for hour in hours for date in _DATES)]
+        return [not_there]
+
+    def _reads(self, declared: dict[str, Any]) -> bool:
+        cells = np.empty(len(self._cells), dtype=object)
+        cells[:] = self._cells
+        found = declared_column(self._column.name, declared).parse(cells)[1]
+        return bool((found != UNREADABLE).mean() >= _EXPLAINED)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return f'"{value}"'
