@@ -193,9 +193,16 @@ def _one_by_one(cells: Sequence[Any] | NDArray[Any], parse: Callable[[Any], floa
 
 
 def is_null(cells: Any) -> NDArray[np.bool_]:
-    """Say which cells are missing as such: None, NaN, NaT or a null of their library; no other cell."""
+    """Say which cells are missing as such: None, NaN, NaT, a null of their library, or blank text."""
     if is_arrow(cells):
-        return np.asarray(cells.is_null().to_numpy(zero_copy_only=False))
+        from pyarrow import compute  # noqa: PLC0415  (there, since the cells are)
+
+        raw = as_bytes(cells)
+        null = np.asarray(raw.is_null().to_numpy(zero_copy_only=False)).copy()
+        printed = compute.match_substring_regex(raw, "[!-~]").fill_null(True)
+        others = np.flatnonzero(~printed.to_numpy(zero_copy_only=False))  # few: each by itself
+        null[others] = [_is_blank(cell) for cell in raw.take(others).to_pylist()]
+        return null
     if cells.dtype.kind == "f":
         return np.asarray(np.isnan(cells))
     if cells.dtype.kind in "iub":
@@ -203,11 +210,18 @@ def is_null(cells: Any) -> NDArray[np.bool_]:
     if cells.dtype.kind in "mM":
         return np.asarray(np.isnat(cells))
     if _is_text(cells):
-        return np.array([cell is None for cell in cells], dtype=bool)
+        return np.array([cell is None or _is_blank(cell) for cell in cells], dtype=bool)
     return np.fromiter((_is_null_cell(cell) for cell in cells), dtype=bool, count=len(cells))
+
+
+def _is_blank(cell: str | bytes) -> bool:
+    text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
+    return not text.strip()
 
 
 def _is_null_cell(cell: Any) -> bool:
     if cell is None or type(cell).__name__ in {"NAType", "NaTType"}:
         return True
+    if isinstance(cell, str | bytes):
+        return _is_blank(cell)
     return issubclass(type(cell), float | np.floating) and math.isnan(cell)

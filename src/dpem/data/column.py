@@ -64,7 +64,7 @@ class Column:
         The unit, for people.
     outside : str, int, float or bool
         Where values go that are not declared: "clip" (a number, to the nearest bound), "missing", "other" (a
-        further category), or one of the categories.
+        further category, if that is declared), or one of the categories, the first unless declared.
     bounds_cost : (float, float), optional
         The epsilon and delta that the bounds cost, where they were estimated from rows.
     bounds_charge : (str, int, str), optional
@@ -270,6 +270,4 @@ def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: boo
         return "clip"
     if missing:
         return "missing"
-    if kind == "categorical":
-        return OTHER
     return None if categories is None else categories[0]

@@ -158,7 +158,10 @@ def _categories(name: str, declared: Any) -> tuple[Any, ...]:
     categories = tuple(_plain(item) for item in declared)
     if not all(map(_is_category, categories)):
         raise _validate.fail(
-            f"text or numbers as categories of column {name!r}", "categories", list(categories)
+            f"text or numbers as categories of column {name!r}",
+            "categories",
+            list(categories),
+            "Blank text is a missing cell: leave it out and declare missing = true.",
         )
     keys = [category_key(category) for category in categories]
     doubled = sorted(key for key, count in Counter(keys).items() if count > 1)

@@ -36,15 +36,24 @@ class Schema:
     columns : mapping of str to mapping
         For each column that is used, in order:
 
-        - ``kind``: "continuous", "integer", "ordered", "categorical" or "boolean";
-        - ``bounds``: [low, high] of a number, public knowledge: what could be, not what is;
+        - ``kind``: "continuous", "integer", "date", "datetime", "duration", "ordered", "categorical" or
+          "boolean";
+        - ``bounds``: [low, high] of a number, public knowledge: what could be, not what is; of dates such as
+          ["1900-01-01", "2030-12-31"];
         - ``categories``: of an ordered or categorical column, text or numbers, public too;
         - ``missing``: whether cells may be missing (default False);
         - ``unit``: for people, such as "years";
+        - ``decimal``, ``thousands``: separators of numbers in text (default "." and none);
+        - ``true``, ``false``: words of a boolean column, in any case (default yes/no, y/n, true/false, t/f,
+          1/0);
+        - ``na_values``: cells that mean "missing", such as ["NA", -999];
+        - ``format``: how dates are written in text, as in `strptime` (default ISO 8601);
+        - ``resolution``: the step of times and durations, "second" unless given ("day" for dates);
         - ``from_rows``: true where bounds or categories were chosen by someone who had looked at rows, which
           no guarantee covers; statements then say so;
-        - ``outside``: where undeclared values go. Numbers: "clip" (default) or "missing". Categories: "other"
-          (default for categorical), one of the categories, or "missing" (default where missing is allowed).
+        - ``outside``: where undeclared values go. Numbers: "clip" (default) or "missing". Categories: one
+          of the categories (default: the first), "other" (which becomes one more category), or "missing"
+          (default where missing is allowed).
 
         Beside the columns, ``dataset`` may name the data set that they describe: a fit then refuses a ledger
         of another name.
