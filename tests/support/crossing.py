@@ -42,7 +42,7 @@ class Crossing:
     def __init__(self, names, turn):
         self._names, self._turn = names, turn
         self._depth, self.one_at_a_time = Counter(), threading.RLock()
-        self._arrived = []
+        self._arrived, self._may_come = [], len(names) > 1
         self._second_is_in, self._first_is_out, self._second_is_out = (threading.Event() for _ in range(3))
 
     def enter(self):
@@ -63,8 +63,8 @@ class Crossing:
         if name not in self._names or self._depth[name] != 1 or not entered_by_dpem():
             return
         self._turn()
-        if self._arrived[:1] == [name] and len(self._names) > 1:
-            self._second_is_in.wait(_SECONDS)
+        if self._arrived[:1] == [name] and self._may_come:
+            self._may_come = self._second_is_in.wait(_SECONDS)  # a lock may keep the other out: wait once
         elif self._arrived[1:] == [name]:
             self._first_is_out.wait(_SECONDS)
 
@@ -106,7 +106,7 @@ def crossing(*names, turn=lambda: None):
     """Let threads of these names meet inside every switch that dpem enters in the block."""
     switches = [
         (warnings.catch_warnings, "__enter__", "__exit__"),
-        (threadpoolctl._ThreadpoolLimiter, "__init__", "restore_original_limits"),
+        (threadpoolctl._ThreadpoolLimiter, "__init__", "__exit__"),
         (contextlib._RedirectStream, "__enter__", "__exit__"),
         (unittest.mock._patch, "__enter__", "__exit__"),
     ]
