@@ -60,7 +60,12 @@ def found(tmp_path_factory):
     """Run all operations once, in two processes beside each other."""
     folders = {part: tmp_path_factory.mktemp(part) for part in GROUPS}
     processes = {part: started(part, folder) for part, folder in folders.items()}
-    return {part: found_by(process, folders[part]) for part, process in processes.items()}
+    try:
+        return {part: found_by(process, folders[part]) for part, process in processes.items()}
+    finally:
+        for process in processes.values():
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize(("part", "group"), [(part, group) for part in GROUPS for group in GROUPS[part]])
