@@ -1,0 +1,166 @@
+"""Two threads that meet inside a process-wide switch, in the order that leaves most behind: in, in, out, out.
+
+`warnings.catch_warnings`, thread-pool limits, `os.umask`, redirected streams and patched classes belong to
+the process. Each puts back what it found: the second of two threads finds what the first has set, and puts
+that back last. Chance rarely brings about this order; a `Crossing` does, wherever dpem enters such a switch.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import unittest.mock
+import warnings
+from collections import Counter
+
+import threadpoolctl
+
+_SECONDS = 0.5  # how long one thread waits for the other, which may never come: there is no switch, or a lock
+_BETWEEN = (__name__, "warnings", "contextlib", "threadpoolctl", "unittest.mock")
+
+
+def entered_by_dpem():
+    """Say whether dpem's own code entered the switch: libraries have switches of their own inside."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "dpem"
+
+
+_turns = []
+
+
+def take_turn():
+    """Let whoever waits for it run, from inside a plug-in model."""
+    for turn in _turns:
+        turn()
+
+
+class Crossing:
+    """What two named threads do at one switch; each calls `turn` before it leaves the switch."""
+
+    def __init__(self, names, turn):
+        self._names, self._turn = names, turn
+        self._depth, self.one_at_a_time = Counter(), threading.RLock()
+        self._arrived, self._may_come = [], len(names) > 1
+        self._second_is_in, self._first_is_out, self._second_is_out = (threading.Event() for _ in range(3))
+
+    def enter(self):
+        """Note who came first and who second."""
+        name = threading.current_thread().name
+        if name not in self._names:
+            return
+        self._depth[name] += 1
+        if self._depth[name] == 1 and entered_by_dpem():
+            if name not in self._arrived and len(self._arrived) < 2:
+                self._arrived.append(name)
+            if self._arrived[1:] == [name]:
+                self._second_is_in.set()
+
+    def leave(self):
+        """Take a turn; leave only when the other is in too, and, as the second, after the first."""
+        name = threading.current_thread().name
+        if name not in self._names or self._depth[name] != 1 or not entered_by_dpem():
+            return
+        self._turn()
+        if self._arrived[:1] == [name] and self._may_come:
+            self._may_come = self._second_is_in.wait(_SECONDS)  # a lock may keep the other out: wait once
+        elif self._arrived[1:] == [name]:
+            self._first_is_out.wait(_SECONDS)
+
+    def left(self):
+        """Say that this thread has left; go on only when both have, so that what they left is not mended."""
+        name = threading.current_thread().name
+        self._depth[name] -= name in self._names
+        if self._depth[name]:
+            return
+        if self._arrived[:1] == [name]:
+            self._first_is_out.set()
+            if self._second_is_in.is_set():
+                self._second_is_out.wait(_SECONDS)
+        elif self._arrived[1:] == [name]:
+            self._second_is_out.set()
+
+
+def _around(crossing, enter, leave):
+    """Return the two functions of a switch, with the meeting of threads inside."""
+
+    def entering(*arguments, **named):
+        with crossing.one_at_a_time:  # else both may find what was there before
+            result = enter(*arguments, **named)
+            crossing.enter()
+        return result
+
+    def leaving(*arguments, **named):
+        crossing.leave()
+        try:
+            return leave(*arguments, **named)
+        finally:
+            crossing.left()
+
+    return entering, leaving
+
+
+@contextlib.contextmanager
+def crossing(*names, turn=lambda: None):
+    """Let threads of these names meet inside every switch that dpem enters in the block."""
+    switches = [
+        (warnings.catch_warnings, "__enter__", "__exit__"),
+        (threadpoolctl._ThreadpoolLimiter, "__init__", "__exit__"),
+        (contextlib._RedirectStream, "__enter__", "__exit__"),
+        (unittest.mock._patch, "__enter__", "__exit__"),
+    ]
+    umask, masks, calls = os.umask, Crossing(names, turn), Counter()
+
+    def asked(mask):
+        name = threading.current_thread().name
+        calls[name] += 1
+        if calls[name] % 2:
+            with masks.one_at_a_time:
+                result = umask(mask)
+                masks.enter()
+            return result
+        masks.leave()
+        try:
+            return umask(mask)
+        finally:
+            masks.left()
+
+    before = [(owner, name, vars(owner)[name]) for owner, *both in switches for name in both]
+    _turns.append(turn)
+    try:
+        os.umask = asked
+        for owner, enter, leave in switches:
+            both = _around(Crossing(names, turn), vars(owner)[enter], vars(owner)[leave])
+            setattr(owner, enter, both[0])
+            setattr(owner, leave, both[1])
+        yield
+    finally:
+        _turns.remove(turn)
+        os.umask = umask
+        for owner, name, function in before:
+            setattr(owner, name, function)
+
+
+def at_once(*works):
+    """Run functions in threads of their own that meet wherever they can; return what each of them raised."""
+    errors, start = {}, threading.Barrier(len(works))
+
+    def run(work):
+        start.wait(60)
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001  (an audit stops a fit by one that is no Exception)
+            errors[threading.current_thread().name] = repr(error)
+
+    names = [f"at once {number}" for number in range(len(works))]
+    with crossing(*names):
+        threads = [
+            threading.Thread(target=run, args=(work,), name=name)
+            for name, work in zip(names, works, strict=True)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return errors

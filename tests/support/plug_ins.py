@@ -1,0 +1,25 @@
+"""Plug-in models for tests: one with every method, and one that talks about each row."""
+
+import warnings
+
+from support import crossing
+from support.estimators import Mean
+
+
+class Whole(Mean):
+    """A model that can score rows and sample them."""
+
+    def log_density(self, row, parameters):
+        return -((row - parameters["mean"]) ** 2).sum()
+
+    def sample(self, n, parameters, random_state):
+        return random_state.normal(parameters["mean"], 1.0, (n, 3))
+
+
+class Talkative(Mean):
+    """A model that warns of every row, which nobody may hear, after it gave other threads a turn."""
+
+    def expected_statistics(self, row, parameters):
+        crossing.take_turn()
+        warnings.warn(f"the model says of a row: {row[0]}", RuntimeWarning, stacklevel=1)
+        return row / 6

@@ -1,0 +1,525 @@
+"""Process-wide state that a library must leave alone: read it, compare it, put it back, change it on purpose.
+
+`STATE` has one entry for each kind of state. Every entry has a deliberate leak, so that a test can show that
+the kind is watched: a snapshot that never differs proves nothing.
+"""
+
+import atexit
+import builtins
+import contextlib
+import contextvars
+import copyreg
+import csv
+import decimal
+import faulthandler
+import functools
+import gc
+import locale
+import logging
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import sklearn
+import threadpoolctl
+
+
+class Is:
+    """An object that equals itself alone; the reference keeps its identity from being used again."""
+
+    def __init__(self, thing):
+        self.thing = thing
+
+    def __eq__(self, other):
+        return isinstance(other, Is) and self.thing is other.thing
+
+    __hash__ = None
+
+    def __repr__(self):
+        return repr(self.thing)
+
+
+class Kind(NamedTuple):
+    """One kind of state: how to read it, how to put it back, and how a bad operation would change it."""
+
+    read: Callable[[], dict[str, Any]]
+    restore: Callable[[dict[str, Any]], None]
+    leak: Callable[[], Any]
+
+
+def nothing(_):
+    """Put nothing back: the leak of this kind ends with the process."""
+
+
+# -- warnings and logging ------------------------------------------------------------------------------------
+
+_WARNING_FUNCTIONS = (
+    "showwarning",
+    "formatwarning",
+    "_showwarnmsg_impl",
+    "warn",
+    "warn_explicit",
+    "catch_warnings",
+)
+
+
+def _warning_filters():
+    found = {"list": Is(warnings.filters), "default action": warnings.defaultaction}
+    return found | {f"filter {number}": Is(one) for number, one in enumerate(warnings.filters)}
+
+
+def _restore_warning_filters(before):
+    warnings.filters = before["list"].thing
+    warnings.filters[:] = [one.thing for name, one in before.items() if name.startswith("filter ")]
+    warnings.defaultaction = before["default action"]
+    warnings._filters_mutated()
+
+
+def _leak_warning_filter():
+    warnings.filters.insert(0, ("ignore", None, Warning, "no such module", 0))
+    warnings._filters_mutated()
+
+
+def _warning_functions():
+    return {name: Is(getattr(warnings, name)) for name in _WARNING_FUNCTIONS}
+
+
+def _restore_warning_functions(before):
+    for name, function in before.items():
+        setattr(warnings, name, function.thing)
+
+
+def _leak_warning_function():
+    warnings.showwarning = lambda *_, **__: None
+
+
+def _logger_state(logger):
+    return logger.level, list(logger.handlers), list(logger.filters), logger.disabled, logger.propagate
+
+
+def _logging():
+    manager = logging.root.manager
+    named = {name: one for name, one in manager.loggerDict.items() if isinstance(one, logging.Logger)}
+    found = {f"logger {name}": _logger_state(one) for name, one in {"root": logging.root, **named}.items()}
+    return found | {
+        "disable": manager.disable,
+        "last resort": Is(logging.lastResort),
+        "raise exceptions": logging.raiseExceptions,
+        "logger class": logging.getLoggerClass(),
+        "record factory": Is(logging.getLogRecordFactory()),
+        "captured warnings": logging._warnings_showwarning is not None,
+    }
+
+
+def _restore_logging(before):
+    logging.disable(before["disable"])
+    for name, state in before.items():
+        if name.startswith("logger ") and isinstance(state, tuple):
+            logger = (
+                logging.root if name == "logger root" else logging.getLogger(name.removeprefix("logger "))
+            )
+            logger.level, logger.disabled, logger.propagate = state[0], state[3], state[4]
+            logger.handlers[:], logger.filters[:] = state[1], state[2]
+    logging.root.manager._clear_cache()
+
+
+# -- signals, environment, files -----------------------------------------------------------------------------
+
+
+def _signals():
+    found = {
+        signal.Signals(number).name: signal.getsignal(number) for number in (1, 2, 3, 10, 12, 13, 14, 15, 17)
+    }
+    wakeup = signal.set_wakeup_fd(-1)
+    signal.set_wakeup_fd(wakeup)
+    return found | {
+        "wakeup": wakeup,
+        "blocked": signal.pthread_sigmask(signal.SIG_BLOCK, []),
+        "timer": signal.getitimer(signal.ITIMER_REAL)[1],
+        "fault handler": faulthandler.is_enabled(),
+    }
+
+
+def _restore_signals(before):
+    for name, handler in before.items():
+        if name.startswith("SIG"):
+            signal.signal(signal.Signals[name], handler)
+
+
+def _restore_environment(before):
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def _umask():
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return {"umask": mask}
+
+
+def _folders():
+    return {"working folder": str(Path.cwd()), "temporary folder": tempfile.tempdir}
+
+
+def _restore_folders(before):
+    os.chdir(before["working folder"])
+    tempfile.tempdir = before["temporary folder"]
+
+
+def _temporary_files():
+    """Return what lies in the folder for temporary files and in the working folder: both are ours alone."""
+    folders = (Path(tempfile.gettempdir()), Path.cwd())
+    return {str(path.relative_to(folder.parent)): "there" for folder in folders for path in folder.rglob("*")}
+
+
+def _open_files():
+    found = {}
+    with contextlib.suppress(FileNotFoundError):  # no such list outside Linux
+        for file in list(Path("/proc/self/fd").iterdir()):
+            with contextlib.suppress(FileNotFoundError):  # that of the list itself
+                found[file.name] = str(file.readlink())
+    return found
+
+
+def _limits():
+    names = [name for name in dir(resource) if name.startswith("RLIMIT_")]
+    found = {name: resource.getrlimit(getattr(resource, name)) for name in names}
+    return found | {"cores": os.sched_getaffinity(0), "priority": os.getpriority(os.PRIO_PROCESS, 0)}
+
+
+def _restore_limits(before):
+    for name, limit in before.items():
+        if name.startswith("RLIMIT_"):
+            resource.setrlimit(getattr(resource, name), limit)
+
+
+def _leak_limit():
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+
+
+# -- threads and processes -----------------------------------------------------------------------------------
+
+
+def _threads():
+    return {f"{thread.name} {thread.ident}": type(thread).__name__ for thread in threading.enumerate()}
+
+
+def _leak_thread():
+    threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+
+
+def _children():
+    """Return child processes, zombies too."""
+    found = {}
+    with contextlib.suppress(FileNotFoundError):
+        for folder in [folder for folder in Path("/proc").iterdir() if folder.name.isdecimal()]:
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
+                if int(rest.split()[1]) == os.getpid():
+                    found[folder.name] = name
+    return found
+
+
+@functools.cache
+def _libraries():
+    return threadpoolctl.ThreadpoolController().lib_controllers
+
+
+def _pools():
+    found = {Path(library.filepath).name: library.num_threads for library in _libraries()}
+    return found | {
+        "numba": numba.get_num_threads(),
+        "Arrow": pa.cpu_count(),
+        "Arrow input": pa.io_thread_count(),
+        "start method": multiprocessing.get_start_method(allow_none=True),
+    }
+
+
+def _restore_pools(before):
+    for library in _libraries():
+        library.set_num_threads(before[Path(library.filepath).name])
+    numba.set_num_threads(before["numba"])
+    pa.set_cpu_count(before["Arrow"])
+    pa.set_io_thread_count(before["Arrow input"])
+
+
+# -- libraries -----------------------------------------------------------------------------------------------
+
+
+def _numpy_errors():
+    return np.geterr() | {"call": Is(np.geterrcall()), "buffer": np.getbufsize()}
+
+
+def _restore_numpy_errors(before):
+    np.seterr(**{name: what for name, what in before.items() if name not in ("call", "buffer")})
+    np.seterrcall(before["call"].thing)
+
+
+def _random_state():
+    name, keys, *rest = np.random.get_state()  # noqa: NPY002
+    return {"random": hash(random.getstate()), "numpy": (name, keys.tobytes(), *rest)}
+
+
+def _decimal():
+    return {"context": repr(decimal.getcontext()), "default": repr(decimal.DefaultContext)}
+
+
+def _leak_decimal():
+    decimal.Decimal(1) / decimal.Decimal(3)  # a flag of the caller's context is set
+
+
+def _pandas(options=pd.options, prefix=""):
+    found = {}
+    for name in dir(options):
+        value = getattr(options, name)
+        if type(value) is type(pd.options):
+            found |= _pandas(value, f"{prefix}{name}.")
+        else:
+            found[f"{prefix}{name}"] = value
+    return found
+
+
+def _restore_pandas(before):
+    for name, value in before.items():
+        if pd.get_option(name) != value:
+            pd.set_option(name, value)
+
+
+def _standard_modules():
+    return {
+        "csv field": csv.field_size_limit(),
+        "csv dialects": csv.list_dialects(),
+        "sqlite adapters": len(sqlite3.adapters),
+        "sqlite converters": len(sqlite3.converters),
+        "socket timeout": socket.getdefaulttimeout(),
+        "pickling": len(copyreg.dispatch_table),
+        "time zone": time.tzname,
+        "at exit": atexit._ncallbacks(),
+    }
+
+
+def _leak_standard_module():
+    csv.field_size_limit(csv.field_size_limit() + 1)
+    atexit.register(int)
+
+
+# -- the interpreter -----------------------------------------------------------------------------------------
+
+_HOOKS = ("excepthook", "displayhook", "unraisablehook", "breakpointhook", "stdin", "stdout", "stderr")
+_LISTS = ("path", "meta_path", "path_hooks", "argv")
+
+
+def _interpreter():
+    found = {name: Is(getattr(sys, name)) for name in _HOOKS}
+    found |= {name: (Is(getattr(sys, name)), list(getattr(sys, name))) for name in _LISTS}
+    return found | {
+        "recursion limit": sys.getrecursionlimit(),
+        "switch interval": sys.getswitchinterval(),
+        "trace": sys.gettrace(),
+        "profile": sys.getprofile(),
+        "long numbers": sys.get_int_max_str_digits(),
+        "thread hook": Is(threading.excepthook),
+        "thread trace": threading.gettrace(),
+        "stack of threads": threading.stack_size(),
+        "bytecode": sys.dont_write_bytecode,
+        "built-in names": sorted(vars(builtins)),
+        "import": Is(builtins.__import__),
+        "open": Is(builtins.open),
+        "print": Is(builtins.print),
+    }
+
+
+def _restore_interpreter(before):
+    for name in _HOOKS:
+        setattr(sys, name, before[name].thing)
+    for name in _LISTS:
+        kept, items = before[name]
+        kept.thing[:] = items
+        setattr(sys, name, kept.thing)
+    sys.setrecursionlimit(before["recursion limit"])
+    sys.setswitchinterval(before["switch interval"])
+
+
+def _collector():
+    return {
+        "enabled": gc.isenabled(),
+        "thresholds": gc.get_threshold(),
+        "debug": gc.get_debug(),
+        "callbacks": [Is(one) for one in gc.callbacks],
+        "frozen": gc.get_freeze_count(),
+    }
+
+
+def _restore_collector(before):
+    gc.enable()
+    gc.set_threshold(*before["thresholds"])
+
+
+def _context_variables():
+    """Return every context variable that has a value: seeded noise and recordings are some of dpem's."""
+    return {
+        f"{variable.name} {id(variable)}": Is(value) for variable, value in contextvars.copy_context().items()
+    }
+
+
+_ANY_VARIABLE = contextvars.ContextVar("any_variable")
+
+
+def _restore_context_variables(before):
+    _ANY_VARIABLE.set(None)
+
+
+_CODE = types.FunctionType | types.BuiltinFunctionType | type | property | classmethod | staticmethod
+_PATCHED = ("numpy", "warnings", "os", "signal", "threading", "threadpoolctl", "sqlite3", "tempfile")
+_PLACES: dict[str, dict[str, tuple[Any, str]]] = {}
+
+
+def _places(module_name):
+    """Return where a module keeps its own functions, classes and methods, by name."""
+    module, found = sys.modules[module_name], {}
+    for name, value in list(vars(module).items()):
+        own = module_name in _PATCHED or getattr(value, "__module__", None) == module_name
+        if own and isinstance(value, _CODE):
+            found[f"{module_name}.{name}"] = module, name
+        if isinstance(value, type) and getattr(value, "__module__", None) == module_name:
+            members = [key for key, member in vars(value).items() if isinstance(member, _CODE)]
+            found |= {f"{module_name}.{name}.{key}": (value, key) for key in members}
+    return found
+
+
+def _functions():
+    """Return functions and methods of dpem, and of modules that it uses, by name: none may be replaced."""
+    for name in [name for name in sys.modules if name in _PATCHED or name.partition(".")[0] == "dpem"]:
+        if name not in _PLACES:
+            _PLACES[name] = _places(name)
+    return {
+        place: Is(vars(owner).get(name))
+        for places in _PLACES.values()
+        for place, (owner, name) in places.items()
+    }
+
+
+def _restore_functions(before):
+    for places in _PLACES.values():
+        for place, (owner, name) in places.items():
+            if place in before and vars(owner).get(name) is not before[place].thing:
+                setattr(owner, name, before[place].thing)
+
+
+def _leak_function():
+    os.getcwd = lambda: "nowhere"
+
+
+# A page without figures needs no plotting library; a fit needs no notebook and no test framework.
+_UNWANTED = ("matplotlib", "IPython", "pytest", "hypothesis")
+
+
+def _modules():
+    return {name: "imported" for name in _UNWANTED if name in sys.modules}
+
+
+def _leak_module():
+    sys.modules["matplotlib"] = types.ModuleType("matplotlib")
+
+
+def _restore_modules(before):
+    for name in _UNWANTED:
+        if name not in before:
+            sys.modules.pop(name, None)
+
+
+STATE = {
+    "warning filters": Kind(_warning_filters, _restore_warning_filters, _leak_warning_filter),
+    "warning functions": Kind(_warning_functions, _restore_warning_functions, _leak_warning_function),
+    "logging": Kind(
+        _logging, _restore_logging, lambda: logging.getLogger("numba").addHandler(logging.NullHandler())
+    ),
+    "signals": Kind(_signals, _restore_signals, lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)),
+    "environment": Kind(
+        lambda: dict(os.environ), _restore_environment, lambda: os.environ.update(OMP_NUM_THREADS="7")
+    ),
+    "locale": Kind(
+        lambda: {"locale": locale.setlocale(locale.LC_ALL)},
+        lambda before: locale.setlocale(locale.LC_ALL, before["locale"]),
+        lambda: locale.setlocale(
+            locale.LC_NUMERIC, "C" if locale.setlocale(locale.LC_NUMERIC) != "C" else "C.UTF-8"
+        ),
+    ),
+    "umask": Kind(_umask, lambda before: os.umask(before["umask"]), lambda: os.umask(0o007)),
+    "folders": Kind(_folders, _restore_folders, lambda: os.chdir(tempfile.gettempdir())),
+    "temporary files": Kind(_temporary_files, nothing, tempfile.mkdtemp),
+    "open files": Kind(_open_files, nothing, lambda: os.open(os.devnull, os.O_RDONLY)),
+    "limits": Kind(_limits, _restore_limits, _leak_limit),
+    "threads": Kind(_threads, nothing, _leak_thread),
+    "children": Kind(_children, nothing, lambda: LEAKED.append(subprocess.Popen(["sleep", "600"]))),
+    "thread pools": Kind(_pools, _restore_pools, lambda: threadpoolctl.threadpool_limits(limits=1)),
+    "NumPy errors": Kind(_numpy_errors, _restore_numpy_errors, lambda: np.seterr(over="raise")),
+    "NumPy printing": Kind(
+        np.get_printoptions,
+        lambda before: np.set_printoptions(precision=before["precision"]),
+        lambda: np.set_printoptions(precision=3),
+    ),
+    "random numbers": Kind(_random_state, nothing, np.random.rand),
+    "decimal": Kind(_decimal, lambda _: decimal.getcontext().clear_flags(), _leak_decimal),
+    "pandas": Kind(_pandas, _restore_pandas, lambda: pd.set_option("display.max_rows", 7)),
+    "scikit-learn": Kind(
+        sklearn.get_config,
+        lambda before: sklearn.set_config(assume_finite=before["assume_finite"]),
+        lambda: sklearn.set_config(assume_finite=True),
+    ),
+    "standard modules": Kind(_standard_modules, lambda _: atexit.unregister(int), _leak_standard_module),
+    "interpreter": Kind(_interpreter, _restore_interpreter, lambda: sys.setrecursionlimit(4321)),
+    "collector": Kind(_collector, _restore_collector, gc.disable),
+    "context variables": Kind(_context_variables, _restore_context_variables, lambda: _ANY_VARIABLE.set(1)),
+    "functions": Kind(_functions, _restore_functions, _leak_function),
+    "modules": Kind(_modules, _restore_modules, _leak_module),
+}
+LEAKED: list[Any] = []
+_MAY_GROW = ("functions",)  # a module that is imported brings its own
+_SLOW_TO_END = ("threads", "children", "open files")  # a thread that was joined may be listed a moment longer
+
+
+def read_state():
+    """Return all of the process's state, by kind."""
+    return {name: kind.read() for name, kind in STATE.items()}
+
+
+def differences(before, patience):
+    """Return what differs now, one line for each: the kind, the name, before and after."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline and any(STATE[kind].read() != before[kind] for kind in _SLOW_TO_END):
+        time.sleep(0.02)
+    after, found = read_state(), []
+    for kind in STATE:
+        new_names = () if kind in _MAY_GROW else (name for name in after[kind] if name not in before[kind])
+        for name in (*before[kind], *new_names):
+            old, new = before[kind].get(name, "nothing"), after[kind].get(name, "nothing")
+            if old != new:
+                found.append(f"{kind}: {name}: {repr(old)[:200]} became {repr(new)[:200]}")
+    return found
+
+
+def restore(before):
+    """Put back what can be put back, so that the next operation is judged by itself."""
+    for name, kind in STATE.items():
+        if kind.read() != before[name]:
+            kind.restore(before[name])
