@@ -89,9 +89,11 @@ def _usual_mode(target: Path) -> int:
     """Return the permissions of the file that is replaced, or those of any new one."""
     if target.exists():
         return target.stat().st_mode & 0o777
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return 0o666 & ~mask
+    # The umask cannot be read without setting it, which would change the files of other threads: make a file.
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as folder:
+        probe = Path(folder) / "probe"
+        probe.touch(mode=0o666)
+        return probe.stat().st_mode & 0o777
 
 
 def _cannot_write(path: str | os.PathLike[str], error: OSError) -> OutputError:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from threadpoolctl import ThreadpoolController
 from dpem import _validate
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator
 
 __all__ = ["one_thread", "thread_count"]
 
@@ -29,10 +31,59 @@ def _controller() -> Any:
     return ThreadpoolController()
 
 
-def one_thread() -> AbstractContextManager[Any]:
-    """Return a context in which BLAS and OpenMP use one thread."""
-    limited: AbstractContextManager[Any] = _controller().limit(limits=1)
-    return limited
+class _SharedPools:
+    """Thread pools of BLAS, which all threads of the process share: one thread while anyone needs that.
+
+    If every block set its own limit and restored what it found, two that overlap would restore a limit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._before: list[tuple[Any, int]] = []
+
+    def enter(self, libraries: list[Any]) -> None:
+        with self._lock:
+            if self._users == 0:
+                self._before = [(library, library.num_threads) for library in libraries]
+                _set_threads([(library, 1) for library in libraries])
+            self._users += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                _set_threads(self._before)
+
+
+def _set_threads(numbers: list[tuple[Any, int]]) -> None:
+    for library, number in numbers:
+        # From 3.8 on, threadpoolctl lets only the thread that set a number first change it again.
+        release = getattr(library, "clear_controlling_thread", lambda **_: None)
+        release(force=True)
+        library.set_num_threads(number)
+        release(force=True)
+
+
+_SHARED = _SharedPools()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let BLAS and OpenMP use one thread inside the block."""
+    libraries = _controller().lib_controllers
+    # OpenMP keeps a number for each thread of the process, BLAS on its own threads one for all.
+    own = [lib for lib in libraries if "openmp" in (lib.user_api, getattr(lib, "threading_layer", ""))]
+    before = [(library, library.num_threads) for library in own]
+    _SHARED.enter([library for library in libraries if library not in own])
+    try:
+        for library in own:
+            library.set_num_threads(1)
+        yield
+    finally:
+        for library, number in before:
+            library.set_num_threads(number)
+        _SHARED.leave()
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem.data.cells import is_arrow
-from dpem.data.column import ABOVE, BELOW, MISSING, NUMBERS, OTHER, OUTSIDE, UNREADABLE
+from dpem.data.column import ABOVE, BELOW, MISSING, NUMBERS, OUTSIDE, UNREADABLE
 from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
@@ -241,8 +241,7 @@ def _column_check(
 ) -> ColumnCheck:
     n = max(int(counts.sum()), 1)
     shares = counts / n
-    # Where users have said what becomes of other categories, such cells are as declared.
-    lost = counts[UNREADABLE] + (0 if column.outside == OTHER else counts[OUTSIDE])
+    lost = counts[UNREADABLE] + counts[OUTSIDE]
     values = levels[:-1] if column.missing else levels
     return ColumnCheck(
         column.name,

@@ -177,7 +177,7 @@ def test_fits_do_not_depend_on_threads():
 
 SURVEY = Schema(
     {
-        "sex": {"kind": "categorical", "categories": ["F", "M"]},
+        "sex": {"kind": "categorical", "categories": ["F", "M"], "outside": "other"},
         "stage": {"kind": "ordered", "categories": ["I", "II", "III"], "missing": True},
         "smoker": {"kind": "boolean"},
         "rating": {"kind": "integer", "bounds": [1, 5]},

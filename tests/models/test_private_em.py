@@ -196,7 +196,8 @@ def test_frames_without_names_and_other_frames():
     """Columns go by position where no schema names them, as in the other estimators."""
     X = waits(400)
     model = PrivateEM(Waiting(), epsilon=2.0, delta=1e-4, bounds=(0, 20)).fit(pd.DataFrame(X))
-    assert np.isfinite(model.score(pd.DataFrame(X, columns=["wait"])))
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        assert np.isfinite(model.score(pd.DataFrame(X, columns=["wait"])))
     assert np.isfinite(
         PrivateEM(Waiting(), epsilon=2.0, delta=1e-4, bounds=(0, 20)).fit(X).score(pd.DataFrame(X))
     )

@@ -9,6 +9,7 @@ import numpy as np
 from dpem.audit.games import Game, claimed
 from dpem.audit.neighbours import as_cells
 from dpem.audit.observation import observe
+from dpem.audit.one_at_a_time import one_at_a_time
 from dpem.audit.subject import Subject
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["distinguish_by_bits"]
 
 
+@one_at_a_time
 def distinguish_by_bits(
     estimator: PrivateEstimator | Subject,
     one: Any,

@@ -15,6 +15,7 @@ from dpem import _validate
 from dpem.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from dpem.audit.neighbours import as_cells, parsed
 from dpem.audit.observation import observe, record_releases
+from dpem.audit.one_at_a_time import one_at_a_time
 from dpem.audit.search import row_value
 from dpem.audit.subject import Subject
 from dpem.errors import AuditFailedError, InvalidArgumentError
@@ -110,6 +111,7 @@ class Game:
         )
 
 
+@one_at_a_time
 def distinguish(
     estimator: PrivateEstimator | Subject,
     one: Any,

@@ -14,6 +14,7 @@ import numpy as np
 from dpem import _validate
 from dpem.audit.neighbours import as_cells, neighbours, require_rows
 from dpem.audit.observation import observe
+from dpem.audit.one_at_a_time import one_at_a_time
 from dpem.audit.search import farthest_pairs
 from dpem.audit.subject import Subject
 from dpem.audit.violations import (
@@ -96,6 +97,7 @@ class ReplayAudit:
         return "\n".join([head, *(lines or ["  no violation"])])
 
 
+@one_at_a_time
 def replay(
     estimator: PrivateEstimator | Subject,
     X: Any,

@@ -1,5 +1,6 @@
 """All commands in one application."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -50,6 +51,16 @@ app.add_typer(budget.app, name="budget")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, or those of the process; return its exit code."""
+    before = sys.stdout
+    try:
+        return _main(arguments)
+    finally:
+        if sys.stdout is not before:  # its reader has gone
+            sys.stdout.close()
+            sys.stdout = before
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "--json" not in given:
         return _exit_code(given, standalone=True)
@@ -65,7 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _exit_code(arguments: Sequence[str], *, standalone: bool) -> int:
     try:
-        code = app(list(arguments), prog_name="dpem", standalone_mode=standalone)
+        # Not app(...): that would replace the hook for exceptions of the whole process.
+        code = typer.main.get_command(app)(list(arguments), prog_name="dpem", standalone_mode=standalone)
     except SystemExit as end:
         code = end.code
     return int(code) if isinstance(code, int) else 0
@@ -73,4 +85,9 @@ def _exit_code(arguments: Sequence[str], *, standalone: bool) -> int:
 
 def run() -> None:
     """Run as a process."""
-    sys.exit(main())
+    code = main()
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read standard output has seen enough: nothing more is said at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)

@@ -203,7 +203,8 @@ class Column:
             found[unreadable] = UNREADABLE
         else:
             inside = values
-            found[unreadable] = OUTSIDE if self.kind != "boolean" else UNREADABLE
+            if self.outside != OTHER:  # where "other" is declared, such a cell is one of it
+                found[unreadable] = OUTSIDE if self.kind != "boolean" else UNREADABLE
         inside[unreadable] = self._fallback
         inside[null] = np.nan if self.missing else self._fallback
         found[null] = MISSING if self.missing else UNREADABLE

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from dpem.data.domain import GRID, norm_squared
-from dpem.em.exponential_family import BlockFamily
+from dpem.em.exponential_family import BlockFamily, is_shipped
 from dpem.em.queries import LINEAR_BITS, unit_scale
 from dpem.em.quiet import quiet
 from dpem.em.statistics import require_gaussian
@@ -49,7 +49,7 @@ _CELLS = 1 << 20
 
 def treats_blocks(model: ExponentialFamily) -> TypeGuard[BlockFamily]:
     """Say whether a model may see many rows at once: one of this package, whose proof is known."""
-    return isinstance(model, BlockFamily) and type(model).__module__.startswith("dpem.models.")
+    return isinstance(model, BlockFamily) and is_shipped(type(model))
 
 
 def read_only(parameters: Parameters) -> Parameters:

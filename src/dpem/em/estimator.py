@@ -7,7 +7,6 @@ import math
 import os
 import reprlib
 import textwrap
-import warnings
 from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -17,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
+from dpem._warnings import warn
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.files import Files, file_head
 from dpem.data.fitted_columns import check_columns, keep_columns
@@ -175,7 +175,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _warn_of_delta(self, n_rows: float, *, stacklevel: int = 4) -> None:
         if self.delta >= 1 / n_rows:
             about = "" if isinstance(n_rows, int) else "about "
-            warnings.warn(
+            warn(
                 f"delta={self.delta:g} is not below one over the number of rows ({about}{n_rows:.0f}): a "
                 f"mechanism that publishes one row outright would meet it. Choose a smaller delta.",
                 DeltaWarning,
@@ -276,7 +276,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             self._warn_of_delta(float(gate.n_rows))
         weak = self._weakness()
         if weak:
-            warnings.warn(
+            warn(
                 f"{weak} Use a larger epsilon, more rows, or ask for less.",
                 WeakFitWarning,
                 stacklevel=3,

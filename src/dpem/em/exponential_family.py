@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -17,9 +17,24 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.privacy.randomness import PublicRandom
 
-__all__ = ["BlockFamily", "ExponentialFamily", "Parameters"]
+__all__ = ["BlockFamily", "ExponentialFamily", "Parameters", "is_shipped", "shipped"]
 
 Parameters = dict[str, "NDArray[np.float64]"]
+Family = TypeVar("Family", bound="ExponentialFamily")
+
+# Models of this package, whose proofs are known: by identity, since a name can be faked.
+_SHIPPED: set[type] = set()
+
+
+def shipped(kind: type[Family]) -> type[Family]:
+    """Mark a model as one of this package, whose proof is known: it may treat blocks of rows."""
+    _SHIPPED.add(kind)
+    return kind
+
+
+def is_shipped(kind: type) -> bool:
+    """Whether a class itself, not one that it is derived from, is a model of this package."""
+    return kind in _SHIPPED
 
 
 class ExponentialFamily(ABC):
@@ -40,12 +55,13 @@ class ExponentialFamily(ABC):
 
     Notes
     -----
-    No mistake in a model costs privacy. It is called with one row at a time, on a copy of itself, so that its
-    attributes keep nothing of other rows, and it is refused where it could keep something elsewhere (class
-    attributes, default arguments, closures, caches, containers of its module). Whatever it returns is cut to
-    the norm C that was declared, rounded, and checked in integers; what is no vector of finite numbers counts
-    as zero, and so does an error. Code that hides what it keeps, or writes rows to a file, is beyond any such
-    care: run only code that you trust.
+    A mistake in a model does not cost privacy, as far as this goes: it is called with one row at a time, on a
+    copy of itself, so that its attributes keep nothing of other rows. It is refused if its code stores to
+    globals, to variables around it or, where it sees rows, to attributes; if it reaches anything that can
+    change through globals, closures, default arguments or its class; and if code that sees rows uses modules
+    that are not known to keep nothing. Whatever it returns is cut to the norm C that was declared, rounded,
+    and checked in integers; what is no vector of finite numbers counts as zero, and so does an error. Python
+    cannot be sandboxed: code that is written to get around this reading will. Run only code that you trust.
 
     Examples
     --------

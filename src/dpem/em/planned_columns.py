@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
+from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def warn_of_noise(
     needed = plan.epsilon_for_mu(plan.budget.mu * factor)
     remedies = [f"epsilon of about {needed:.2g}"] if needed < 1e3 else []
     remedies.append(f"{factor:.2g} times the rows")
-    warnings.warn(
+    warn(
         f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "
         f"public range. What helps: {', '.join(remedies)}{also}.",
         WeakSignalWarning,

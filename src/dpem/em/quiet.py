@@ -1,9 +1,9 @@
 """Silence warnings in the running thread alone, and leave no trace behind.
 
-`warnings.catch_warnings` swaps the filters of the whole process: it would hide warnings of other threads, and
-two threads that leave it in another order than they entered it leave the wrong filters behind. Here one entry
-is put in front of the filters for as long as any thread needs it. It matches only in threads that are inside
-a quiet block.
+`warnings.catch_warnings` swaps the filters of the whole process: it hides warnings of other threads, and two
+threads that leave it in another order than they entered it leave the wrong filters behind. Here one filter is
+in place for as long as any thread is inside a quiet block. Its category asks, for every warning, whether the
+thread that issues it is.
 """
 
 from __future__ import annotations
@@ -18,71 +18,79 @@ import numpy as np
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["quiet", "without_warnings"]
+__all__ = ["quiet"]
 
 
-class _HereAlone(threading.local):
-    """A stand-in for a compiled pattern: it matches every message in threads inside a quiet block alone."""
+class _Depth(threading.local):
+    """How many quiet blocks this thread is in."""
 
     depth = 0
-    pattern = "(?!)"  # what libraries read that copy filters to other processes: it matches nothing
 
-    def match(self, _: str) -> bool:
-        return self.depth > 0
+
+_HERE = _Depth()
+
+
+class _InQuietBlocks(type):
+    def __subclasscheck__(cls, _: type) -> bool:
+        return _HERE.depth > 0
+
+
+class QuietWarning(Warning, metaclass=_InQuietBlocks):
+    """Any warning of a thread that is inside a quiet block, and no other."""
 
 
 class _Silence:
-    """One entry of the warning filters, in place while at least one thread needs it."""
+    """The filter, and what shows warnings: replaced while at least one thread is inside a quiet block."""
 
-    def __init__(self, category: type[Warning]) -> None:
-        self._here = _HereAlone()
-        self._entry: Any = ("ignore", self._here, category, None, 0)
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._users = 0
-        self._lists: list[list[Any]] = []  # all lists that hold the entry because of this class
+        self._filter: Any = ("ignore", None, QuietWarning, None, 0)
+        self._threads = 0
+        self._lists: list[Any] = []  # all lists of filters that hold ours
+        self._show: Any = None
 
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
+    def enter(self) -> None:
         with self._lock:
-            self._users += 1
-            filters: Any = warnings.filters
-            if not filters or filters[0] is not self._entry:
-                self._remove_from(filters)
-                filters.insert(0, self._entry)
+            module: Any = warnings
+            if self._threads == 0:
+                # Filters that third-party code puts in front of ours let warnings through: not past this.
+                self._show, module._showwarnmsg = module._showwarnmsg, self._show_elsewhere
+            self._threads += 1
+            filters = module.filters
+            if not filters or filters[0] is not self._filter:
+                filters.insert(0, self._filter)
                 self._lists.append(filters)
-                warnings._filters_mutated()  # type: ignore[attr-defined]
-        self._here.depth += 1
-        try:
-            yield
-        finally:
-            self._here.depth -= 1
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    # Another thread may have swapped the list in between: clean both.
-                    for held in [*self._lists, warnings.filters]:
-                        self._remove_from(held)
-                    self._lists.clear()
-                    warnings._filters_mutated()  # type: ignore[attr-defined]
 
-    def _remove_from(self, filters: Any) -> None:
-        for place in reversed([i for i, entry in enumerate(filters) if entry is self._entry]):
-            del filters[place]
+    def leave(self) -> None:
+        with self._lock:
+            self._threads -= 1
+            if self._threads:
+                return
+            module: Any = warnings
+            module._showwarnmsg = self._show
+            for filters in [*self._lists, module.filters]:  # another thread may have swapped the list
+                filters[:] = [entry for entry in filters if entry is not self._filter]
+            self._lists.clear()
+
+    def _show_elsewhere(self, message: Any) -> None:
+        if _HERE.depth == 0:
+            self._show(message)
 
 
-_SILENCES: dict[type[Warning], _Silence] = {}
-_NEW_SILENCE = threading.Lock()
-
-
-def without_warnings(category: type[Warning] = Warning) -> Any:
-    """Return a context in which this thread issues no warning of a category."""
-    with _NEW_SILENCE:
-        silence = _SILENCES.setdefault(category, _Silence(category))
-    return silence()
+_SILENCE = _Silence()
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
     """Let neither warnings nor floating-point errors of this thread out of the block."""
-    with without_warnings(), np.errstate(all="ignore"):
-        yield
+    outermost = _HERE.depth == 0
+    if outermost:
+        _SILENCE.enter()
+    _HERE.depth += 1
+    try:
+        with np.errstate(all="ignore"):
+            yield
+    finally:
+        _HERE.depth -= 1
+        if outermost:
+            _SILENCE.leave()

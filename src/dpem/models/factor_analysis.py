@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dpem import _validate
 from dpem._threads import one_thread
+from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.plan import Plan, PrivacyUnit
@@ -449,7 +450,7 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> b
         return False
     allowed = _allowed(n_columns, shape)
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
-    warnings.warn(
+    warn(
         f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for "
         f"about {allowed} factors that share half of the variance. The rest may be noise. Use epsilon "
         f"of about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",

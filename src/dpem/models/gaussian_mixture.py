@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from dpem import _validate
+from dpem._warnings import warn
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
@@ -454,7 +454,7 @@ def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, 
         return
     needed = plan.epsilon_for_mu(shape.mu_for_all)
     remedy = f"epsilon of about {needed * 1.005:.3g}, or more rows" if needed < 1e4 else "more rows"
-    warnings.warn(
+    warn(
         f"Expected room for n_components={request.n_components}; rows, columns and epsilon={plan.epsilon:g} "
         f"leave room for {shape.n_components}, which is fitted. All of them need {remedy}, or a simpler "
         f"covariance_type.",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 
 from dpem import _validate
+from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.em.estimator import PrivateEstimator
 from dpem.em.progress import Progress
@@ -275,7 +275,7 @@ def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> bool:
     most = int(k * signal / _USEFUL)
     if most >= 1:
         remedies.append(f"at most {most} cluster{'s' if most > 1 else ''}")
-    warnings.warn(
+    warn(
         f"{n_rows} rows, {k} clusters and epsilon={plan.epsilon:g} leave n mu / K = {signal:.2g}; below "
         f"{_USEFUL:g} noise hides the clusters. Use {' or '.join(remedies)}, or more rows.",
         WeakSignalWarning,

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from dpem._threads import one_thread
 from dpem.em.queries import CELL_BITS
-from dpem.em.quiet import without_warnings
+from dpem.em.quiet import quiet
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,6 +107,6 @@ def _weighted_kmeans(
         weights = np.concatenate([weights, np.full(len(again), 1e-6)])
     seed = random_state.randint(2**31 - 1)
     plain = PlainKMeans(n_clusters, n_init=restarts, random_state=seed)
-    with without_warnings(ConvergenceWarning):  # fewer distinct points than clusters is fine
+    with quiet():  # fewer distinct points than clusters is fine
         centres: NDArray[np.float64] = plain.fit(points, sample_weight=weights).cluster_centers_
     return centres

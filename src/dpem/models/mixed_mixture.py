@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -13,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem._threads import thread_count
+from dpem._warnings import warn
 from dpem.data.column import UNREADABLE
 from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
@@ -217,7 +217,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         if isinstance(request, OneShotRequest):
             by_release = request.left_out(gate.plan)
             if by_release is not None and by_release != request.left_out(plan):
-                warnings.warn(by_release, WeakSignalWarning, stacklevel=2)
+                warn(by_release, WeakSignalWarning, stacklevel=2)
         return self
 
     def _check_arguments(self) -> None:
@@ -262,7 +262,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             plan = self._with_quality(request.plan(**budget, n_rows=n_rows))
             left_out = request.left_out(plan)
         if left_out is not None:
-            warnings.warn(left_out, WeakSignalWarning, stacklevel=3)
+            warn(left_out, WeakSignalWarning, stacklevel=3)
         elif n_rows is not None:
             _, entries = expected_noise.of_table(plan, n_rows)
             warn_of_noise(entries, [1.0] * len(entries), plan, also=", fewer columns", stacklevel=3)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from dpem.em.exponential_family import BlockFamily
+from dpem.em.exponential_family import BlockFamily, shipped
 from dpem.em.saved_arrays import require, require_laws, require_numbers, require_positive
 from dpem.em.shrinkage import kept_part
 from dpem.em.softmax import softmax
@@ -38,6 +38,7 @@ _SMALLEST = 1e-6  # of a probability, and of a mean over its bound
 _UNSURE = 0.2  # what a start from cluster centres keeps of the mean of all
 
 
+@shipped
 class ProductMixture(BlockFamily):
     """What the mixtures of independent columns share: weights, responsibilities, and the shape of sums."""
 
@@ -160,6 +161,7 @@ def _drawn_together(
     return np.asarray(common + kept[:, None] * (raw - common))
 
 
+@shipped
 class CategoricalFamily(ProductMixture):
     """Latent classes: in each component every column has a table of probabilities."""
 
@@ -227,6 +229,7 @@ class CategoricalFamily(ProductMixture):
         return np.stack(columns, axis=1).astype(np.float64)
 
 
+@shipped
 class PoissonFamily(ProductMixture):
     """Counts: in each component every column has a mean."""
 

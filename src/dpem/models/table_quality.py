@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
+from dpem._threads import one_thread
 from dpem.data.schema import require_schema
 from dpem.em.estimator import public_random
 from dpem.engines import open_rows
@@ -220,8 +221,9 @@ def auc(train: NDArray[np.intp], test: NDArray[np.intp], target: int, schema: Sc
         early_stopping="auto" if rarest >= _FOR_STOPPING else False,
         random_state=0,
     )
-    learner.fit(train[:, others], train[:, target])
-    probabilities = learner.predict_proba(test[:, others])
+    with one_thread():  # threads of scikit-learn would swap the warning filters of the process
+        learner.fit(train[:, others], train[:, target])
+        probabilities = learner.predict_proba(test[:, others])
     values = [
         roc_auc_score(test[:, target] == value, probabilities[:, i])
         for i, value in enumerate(learner.classes_)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
 from dpem import _validate
+from dpem._warnings import collected_warnings
 from dpem.em.planned_columns import PlannedColumns
-from dpem.errors import DpemWarning, InvalidArgumentError
+from dpem.errors import InvalidArgumentError
 from dpem.models import expected_noise as noise
 from dpem.models.factor_analysis import FactorAnalysis
 from dpem.models.gaussian_mixture import GaussianMixture
@@ -81,12 +81,11 @@ def plan(
     if estimator.epsilon == math.inf:
         raise _validate.fail("a finite epsilon to plan", "epsilon", estimator.epsilon)
     estimator._check_arguments()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
+    with collected_warnings() as said:
         estimator._warn_of_delta(n)
         asked, granted, entries, planned, assumption = _forecast(estimator, n, columns, spread)
-    said = tuple(str(warning.message) for warning in caught if issubclass(warning.category, DpemWarning))
-    return Outlook(estimator._public_name, n, planned, asked, granted, tuple(entries), assumption, said)
+    words = tuple(said)
+    return Outlook(estimator._public_name, n, planned, asked, granted, tuple(entries), assumption, words)
 
 
 def _forecast(estimator: Any, n: int, named: Any, spread: Any) -> Any:
