@@ -44,7 +44,7 @@ _TAMPER = [
     "UPDATE spend SET event = '" + "[" * 3000 + "' WHERE number = {}",
     "UPDATE spend SET number = number + 1000 WHERE number = {}",
     "UPDATE spend SET hash = 'x' WHERE number = {}",
-    "INSERT INTO spend SELECT number + 1000, time, purpose, analyst, event, 0, units, units, hash FROM spend",
+    "INSERT INTO spend SELECT number + 1000,time,purpose,analyst,event,facts,0,units,units,hash FROM spend",
     "UPDATE terms SET cap_units = cap_units || '0'",
     "UPDATE terms SET cap_epsilon = cap_epsilon * 2",
     "UPDATE terms SET name = name || '.'",

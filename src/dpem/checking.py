@@ -118,6 +118,20 @@ class TableCheck:
         The columns.
     findings : tuple of str
         What is wrong, or worth a look, in words.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dpem
+    >>> schema = dpem.Schema({"smoker": {"kind": "boolean"}})
+    >>> check = dpem.check_table(pd.DataFrame({"smoker": ["ja", "nein", "nein"]}), schema)
+    >>> check.is_read
+    False
+    >>> print(check)
+    NOT FOR RELEASE: computed from the rows, without noise, for the owner of the table.
+    3 rows
+    ...
+    - smoker: 100.0% of the cells cannot be read, ... Declare the words: true = [...] and false = [...].
     """
 
     n_rows: int

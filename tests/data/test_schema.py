@@ -18,6 +18,7 @@ import dpem
 from dpem import Schema
 from dpem.data import TableRows
 from dpem.data.column import ABOVE, MISSING, READ
+from dpem.data.declarations import declared_column
 from dpem.errors import InvalidArgumentError, OutputError
 
 PATIENTS = Schema(
@@ -229,7 +230,12 @@ CELLS = [
     ),
     (PATIENTS.columns[1], [0.5, " 2 ", 9, None, "x", math.nan], [0.5, 2, 5, math.nan, math.nan, math.nan]),
     (PATIENTS.columns[2], ["I", "III", "IV", None, 1], [0, 2, 0, 0, 0]),
-    (PATIENTS.columns[3], ["F", "M", "f", None, "other", 3], [0, 1, 2, 2, 2, 2]),
+    (PATIENTS.columns[3], ["F", " M ", "f", None, "other", 3], [0, 1, 0, 0, 0, 0]),
+    (
+        declared_column("sex", {"kind": "categorical", "categories": ["F", "M"], "outside": "other"}),
+        ["F", "M", "f", None, "other", 3],
+        [0, 1, 2, 2, 2, 2],
+    ),
     (PATIENTS.columns[4], [1, 2.0, "3", "4", None, True], [0, 1, 2, math.nan, math.nan, math.nan]),
     (PATIENTS.columns[5], [True, "false", 1, 0.0, " YES", "ja", None], [1, 0, 1, 0, 1, math.nan, math.nan]),
 ]
@@ -355,14 +361,17 @@ def test_cells_that_their_library_cannot_convert():
 def test_categories_are_found_as_others_write_them():
     column = Schema({"x": {"kind": "categorical", "categories": [True, "F", 1.5, 7]}}).columns[0]
     cells = ["True", "TRUE", True, b"F", decimal.Decimal("1.5"), np.float64(7.0), "7", np.int8(7), "g"]
-    np.testing.assert_array_equal(column.parse(np.array(cells, dtype=object))[0], [0, 0, 0, 1, 2, 3, 3, 3, 4])
+    np.testing.assert_array_equal(column.parse(np.array(cells, dtype=object))[0], [0, 0, 0, 1, 2, 3, 3, 3, 0])
 
 
 def test_what_was_added_is_not_declared():
     """The category "other" comes and goes with the place of unknown ones; true is not 1."""
-    schema = Schema({"x": {"kind": "categorical", "categories": ["a", "b"]}})
+    plain = Schema({"x": {"kind": "categorical", "categories": ["a", "b"]}})
+    assert plain.columns[0].categories == ("a", "b")  # no phantom that a sample could draw
+    schema = plain.declare({"x": {"outside": "other"}})
     assert schema.columns[0].categories == ("a", "b", "other")
-    assert schema.declare({"x": {"missing": True}}).columns[0].categories == ("a", "b")
+    assert Schema(schema.to_dict()) == schema
+    assert schema.declare({"x": {"missing": True, "outside": None}}).columns[0].categories == ("a", "b")
     one, two = (Schema({"x": {"kind": "ordered", "categories": c}}) for c in ([True, 2], [1, 2]))
     assert one != two
     with pytest.raises(InvalidArgumentError, match="columns that differ"):

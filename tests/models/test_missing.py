@@ -145,7 +145,7 @@ def test_a_schema_says_what_is_missing():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with insecure_noise(1):
-            one = GaussianMixture(1, epsilon=1.0, schema=schema, missing="em").fit(cells)
+            one = GaussianMixture(1, epsilon=1.0, schema=schema, missing="em", data_quality=False).fit(cells)
         with insecure_noise(1):
             two = GaussianMixture(1, epsilon=1.0, bounds=(-2, 2), missing="em").fit(holes)
     np.testing.assert_array_equal(one.means_, two.means_)

@@ -95,7 +95,7 @@ def test_few_rows_get_independent_columns_and_all_of_the_budget(adjacency):
     with pytest.warns(WeakSignalWarning, match="keeps none"):
         model = MixedMixture(schema=SCHEMA, epsilon=0.1, adjacency=adjacency).fit(patients(300))
     assert model.n_components_ == 1
-    assert {stage.name for stage in model.plan_.stages} == {"columns", "columns again"}
+    assert {stage.name for stage in model.plan_.stages} == {"data quality", "columns", "columns again"}
     assert model.privacy_.epsilon == 0.1
 
 
@@ -121,7 +121,7 @@ def test_likelihood_rises_with_the_budget():
         fitted(n=20_000, epsilon=epsilon, n_components="auto").score(test)
         for epsilon in (0.1, 0.5, 2.0, 10.0)
     ]
-    assert (np.diff(scores) > -0.03).all()  # post-processing may cost a hundredth; noise costs half a nat
+    assert (np.diff(scores) > -0.06).all()  # one draw of noise and of post-processing each
     assert scores[-1] > scores[0] + 0.3
 
 

@@ -2,6 +2,7 @@
 
 import warnings
 
+from dpem.em import model_memory
 from support import crossing
 from support.estimators import Mean
 
@@ -14,6 +15,10 @@ class Whole(Mean):
 
     def sample(self, n, parameters, random_state):
         return random_state.normal(parameters["mean"], 1.0, (n, 3))
+
+
+# Models that use other modules than pure ones are refused; this one keeps nothing of a row.
+model_memory._PURE_MODULES.add("support.crossing")
 
 
 class Talkative(Mean):

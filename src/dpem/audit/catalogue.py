@@ -68,16 +68,16 @@ def table(n: int) -> Any:
 class _Means(ExponentialFamily):
     """A plug-in model: the means of an age and a number of visits."""
 
-    CENTRE = np.array([50.0, 4.5])
+    CENTRE = (50.0, 4.5)
 
     def start(self, schema: Any, random_state: Any, centres: Any) -> dict[str, Any]:  # noqa: ARG002
         return {"mean": np.zeros(2)}
 
     def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:  # noqa: ARG002
-        return np.where(np.isnan(row), 0.0, (row - self.CENTRE) / 50.3)
+        return np.where(np.isnan(row), 0.0, (row - np.array(self.CENTRE)) / 50.3)
 
     def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002
-        return {"mean": self.CENTRE + 50.3 * statistics / n_rows}
+        return {"mean": np.array(self.CENTRE) + 50.3 * statistics / n_rows}
 
     def norm_bound(self, schema: Any) -> float:  # noqa: ARG002
         return 1.0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.audit.neighbours import as_given, hostile_rows, parsed, with_rows
+from dpem.data.column import READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,6 +36,8 @@ def row_value(release: RecordedRelease, row: Row | None) -> NDArray[np.float64]:
     """Return what a parsed row adds to a recorded release, in released units; None adds nothing."""
     if row is None:
         return np.zeros(release.raw.size)
+    if release.of_findings:  # a parsed row is as the schema declares: hostile rows attack such releases
+        row = np.full_like(row, READ)
     with np.errstate(all="ignore"):
         value = release.statistic.sum_block(release.grid.to_grid(row[:, None]))
     return np.asarray(value / 2.0**release.statistic.coarse_bits)

@@ -88,11 +88,11 @@ def _variance_for_deviation() -> list[Any]:
 def _noise_forgotten_once() -> list[Any]:
     whole = ReleaseGate._add_noise
 
-    def without(self: ReleaseGate, stage: Any, statistic: Any, raw: Any, grid: Any) -> ReleasedStatistics:
+    def without(self: ReleaseGate, stage: Any, *arguments: Any, **named: Any) -> ReleasedStatistics:
         if stage.name != "grid":
-            return whole(self, stage, statistic, raw, grid)
+            return whole(self, stage, *arguments, **named)
         with patch.object(mechanisms, "rounded_gaussian", lambda _, size: np.zeros(size, dtype=np.int64)):
-            return whole(self, stage, statistic, raw, grid)
+            return whole(self, stage, *arguments, **named)
 
     return [patch.object(ReleaseGate, "_add_noise", without)]
 

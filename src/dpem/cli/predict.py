@@ -51,7 +51,7 @@ def predict(
     fitted = dpem.load(model)
     files = options.table_files(data, delimiter, header)
     names = dpem.report.column_names(fitted)
-    parts = _parts(files, names, keep or [], keep_all=keep_all)
+    parts = _parts(files, names, getattr(fitted, "target", None), keep or [], keep_all=keep_all)
     found: list[str] = []
     if to_screen:
         for number, (table, kept) in enumerate(parts):
@@ -67,12 +67,15 @@ def predict(
     console.result({"path": str(output), "columns": found})
 
 
-def _parts(files: Any, names: list[str], keep: list[str], *, keep_all: bool) -> Iterator[tuple[Any, Any]]:
+def _parts(
+    files: Any, names: list[str], target: str | None, keep: list[str], *, keep_all: bool
+) -> Iterator[tuple[Any, Any]]:
     """Yield batches of the table: the columns of the model, and those to keep."""
     from dpem.data.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.table_rows import require_columns  # noqa: PLC0415
 
     head, _ = file_head(files)
+    names = [name for name in names if name != target or name in head.column_names]  # it may be unknown
     require_columns([*names, *keep], head.column_names)
     kept = list(head.column_names) if keep_all else list(dict.fromkeys(keep))
     wanted = list(dict.fromkeys([*names, *kept]))

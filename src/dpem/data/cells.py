@@ -214,14 +214,16 @@ def is_null(cells: Any) -> NDArray[np.bool_]:
     return np.fromiter((_is_null_cell(cell) for cell in cells), dtype=bool, count=len(cells))
 
 
-def _is_blank(cell: str | bytes) -> bool:
-    text = cell.decode(errors="replace") if isinstance(cell, bytes) else cell
-    return not text.strip()
+def _is_blank(cell: Any) -> bool:
+    # By the methods of the types themselves: a subclass may have others, which could raise.
+    if issubclass(type(cell), bytes):
+        return not bytes.decode(cell, errors="replace").strip()
+    return not str.strip(cell)
 
 
 def _is_null_cell(cell: Any) -> bool:
     if cell is None or type(cell).__name__ in {"NAType", "NaTType"}:
         return True
-    if isinstance(cell, str | bytes):
+    if issubclass(type(cell), str | bytes):
         return _is_blank(cell)
     return issubclass(type(cell), float | np.floating) and math.isnan(cell)

@@ -94,8 +94,11 @@ class FileFormat(ABC):
         if twice:
             raise doubled(twice)
         require_columns(columns, head.column_names)
+        import pyarrow as pa  # noqa: PLC0415
+
         for name, kind in nw.from_native(head.select(list(numbers))).schema.items():
-            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean)
+            nothing = pa.types.is_null(head.schema.field(name).type)  # one value would make it another type
+            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean or nothing)
 
 
 class Parquet(FileFormat):

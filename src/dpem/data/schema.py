@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem import _validate
+from dpem import _html, _validate
 from dpem._files import replacing
 from dpem.data.column import Column, default_outside
 from dpem.data.declarations import declared_column
@@ -262,7 +262,18 @@ class Schema:
         return json.dumps(self.to_dict())  # tells true from 1, which Python calls equal
 
     def __repr__(self) -> str:
-        return f"Schema({self.to_dict()!r})"
+        of = "" if self.dataset is None else f" of {self.dataset!r}"
+        width = max(len(name) for name in self.names)
+        lines = [f"{name:<{width}}  {kind:<11}  {values}" for name, kind, values in self._lines()]
+        return "\n".join([f"Schema{of}, {len(lines)} column{'s' * (len(lines) > 1)}", *lines])
+
+    def _repr_html_(self) -> str:
+        of = "" if self.dataset is None else f" of {self.dataset}"
+        return _html.paragraph(f"Schema{of}") + _html.table(["column", "kind", "values"], self._lines())
+
+    def _lines(self) -> list[tuple[str, str, str]]:
+        """Return name, kind and values of every column, in words."""
+        return [(c.name, c.kind, c.describe() if c.is_complete else "not declared yet") for c in self.columns]
 
 
 def _file_kind(path: Path) -> str:

@@ -207,7 +207,7 @@ def _frame_columns(
         if not parsed:
             number = series.dtype.is_numeric() or series.dtype == nw.Boolean
             # A column of no cells may have no type of its own; whether there are cells must not show.
-            untyped = len(series) == 0 and _may_be_untyped(series)
+            untyped = (len(series) == 0 and _may_be_untyped(series)) or _is_all_null(series)
             require_number(name, is_number=number or untyped)
         columns.append(_as_cells(series) if parsed else _as_array(series))
     return columns, wanted
@@ -259,8 +259,16 @@ def _may_be_untyped(series: nw.Series[Any]) -> bool:
     return getattr(dtype, "kind", None) == "O" or (dtype is not None and series.dtype == nw.Unknown)
 
 
+def _is_all_null(series: nw.Series[Any]) -> bool:
+    """Whether a column has the type that polars and Arrow give to nulls alone: one value would change it."""
+    native = series.to_native()
+    return str(getattr(native, "dtype", getattr(native, "type", ""))).lower() == "null"
+
+
 def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
     """Return the column without copying it, where its library allows; blocks are widened one by one."""
+    if _is_all_null(series):
+        return np.full(len(series), np.nan)
     array = np.asarray(series.to_numpy())
     if array.dtype.kind not in "fiub":  # nulls in a column of integers or booleans, decimals
         array = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)

@@ -474,6 +474,16 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """Return the bounds of the arguments in words, as the statement of a fit has them."""
         return self._domain(self.n_features_in_).describe(self._column_names())
 
+    def __str__(self) -> str:
+        """Return scikit-learn's text, and what is weak in a fit."""
+        found = [repr(self)]
+        if hasattr(self, "privacy_") and self.privacy_.event is not None:
+            found += [f"Weak fit: {words}" for words in [self._weakness()] if words]
+            if self.data_quality_ is not None and self.data_quality_.bad:
+                names = ", ".join(map(repr, self.data_quality_.bad))
+                found.append(f"The schema does not fit the rows of {names}: see data_quality_.")
+        return "\n".join(found)
+
     def __sklearn_tags__(self) -> Any:
         """Say whether rows may have missing cells."""
         tags = super().__sklearn_tags__()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from dpem import _validate
+from dpem import _html, _validate
 from dpem.privacy import sensitivity as sensitivities
 from dpem.privacy._rounding import root_up
 from dpem.privacy.budget import Budget
@@ -103,7 +103,7 @@ class PlannedStage:
         return cls(**description | {"event": _elementary(event_from_dict(description["event"]))})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """All releases of a fit. Print it to read it.
 
@@ -282,6 +282,15 @@ class Plan:
             f"{s.name:<20}{s.repeats:>10}{s.share:>8.1%}{s.noise_multiplier:>22.4g}" for s in self.stages
         ]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        title = f"Plan for epsilon = {self.epsilon:g}, delta = {self.delta:g} ({self.adjacency}, {self.unit})"
+        rows = [(s.name, s.repeats, f"{s.share:.1%}", f"{s.noise_multiplier:.4g}") for s in self.stages]
+        header = ["stage", "releases", "share", "noise / sensitivity"]
+        return _html.paragraph(title) + _html.table(header, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""

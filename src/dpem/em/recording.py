@@ -46,6 +46,8 @@ class RecordedRelease:
         What was summed.
     grid : RowGrid
         What turned rows into integers.
+    of_findings : bool
+        Whether it did so with what the schema made of each cell, not with the cells.
     """
 
     stage: str
@@ -55,6 +57,7 @@ class RecordedRelease:
     event: GaussianEvent | LaplaceEvent
     statistic: RowStatistic
     grid: RowGrid
+    of_findings: bool = False
 
     @property
     def norm(self) -> int:

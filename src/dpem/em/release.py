@@ -198,7 +198,7 @@ class ReleaseGate:
             grid = rows or self._domain
             source = self._source.of_findings() if of_findings else self._source
             raw = RawStatistics(self._engine.sum(statistic, source, grid))
-            released = self._add_noise(stage, statistic, raw, grid)
+            released = self._add_noise(stage, statistic, raw, grid, of_findings=of_findings)
             if self._transcript is not None:
                 self._transcript.add(released)
         self.insecure_noise |= released.insecure_noise
@@ -214,7 +214,13 @@ class ReleaseGate:
         return ReleasedStatistics(stage.name, found[0], _stddev(stage, statistic), found[1], statistics._GATE)
 
     def _add_noise(
-        self, stage: PlannedStage, statistic: RowStatistic, raw: RawStatistics, grid: RowGrid
+        self,
+        stage: PlannedStage,
+        statistic: RowStatistic,
+        raw: RawStatistics,
+        grid: RowGrid,
+        *,
+        of_findings: bool,
     ) -> ReleasedStatistics:
         shape, mechanism = statistic.noise_shape, stage.mechanism
         if isinstance(mechanism, LaplaceMechanism):
@@ -231,7 +237,14 @@ class ReleaseGate:
         recording = active_recording()
         if recording is not None:
             release = RecordedRelease(
-                stage.name, raw._values.copy(), values, stage.sensitivity, stage.event, statistic, grid
+                stage.name,
+                raw._values.copy(),
+                values,
+                stage.sensitivity,
+                stage.event,
+                statistic,
+                grid,
+                of_findings,
             )
             values, insecure = recording.pass_through(release), True
         return ReleasedStatistics(stage.name, values, stddev, insecure, statistics._GATE)

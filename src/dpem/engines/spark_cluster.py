@@ -23,7 +23,7 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import functions
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import BooleanType, NumericType
+from pyspark.sql.types import BooleanType, NullType, NumericType
 
 from dpem.data.stored_types import require_types
 from dpem.data.table_rows import require_number
@@ -60,9 +60,8 @@ class SparkRows(ClusterRows):
         twice = [name for name in data.columns if lower.count(name.lower()) > 1]
         if twice:
             raise doubled(sorted(set(twice)))
-        is_number = {
-            field.name: isinstance(field.dataType, NumericType | BooleanType) for field in data.schema.fields
-        }
+        numbers = NumericType | BooleanType | NullType
+        is_number = {field.name: isinstance(field.dataType, numbers) for field in data.schema.fields}
         kinds = [pa.array([], pa.float64() if number else pa.string()) for number in is_number.values()]
         super().__init__(pa.table(kinds, names=list(is_number)), schema, by_position=by_position)
         columns = list(self._reader.columns or ())

@@ -48,8 +48,8 @@ def nicv(X: Any, centers: NDArray[np.float64], *, bounds: Any = None, schema: Sc
     >>> import numpy as np
     >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]))
     0.6666666666666666
-    >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]), bounds=(0, 10))
-    0.006666666666666667
+    >>> round(nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]), bounds=(0, 10)), 6)
+    0.006667
     """
     rows = open_rows(X, schema)
     units = np.ones(rows.n_columns)

@@ -42,7 +42,7 @@ _SHARES = {"magnitudes": 0.4, "quantiles": 0.6}  # of mu^2
 _FALSE = 1e-6  # chance that noise alone makes any cell of a column look filled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivateBounds:
     """Estimated bounds, with what they cost.
 
@@ -56,6 +56,12 @@ class PrivateBounds:
 
     schema: Schema
     privacy: PrivacyStatement
+
+    def __repr__(self) -> str:
+        return f"{self.schema!r}\n{self.privacy}"
+
+    def _repr_html_(self) -> str:
+        return self.schema._repr_html_() + self.privacy._repr_html_()
 
 
 def private_bounds(
@@ -190,6 +196,10 @@ def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
     if isinstance(X, np.ndarray) and len(shape or ()) == 2:
         return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})
     draft = Schema.from_types(X)
+    # pandas makes a column of integers one of floats if a single cell is null: both are drafted alike.
+    inferred = [name for name, dtype in getattr(X, "dtypes", {}).items() if isinstance(dtype, np.dtype)]
+    whole = [c.name for c in draft.columns if c.kind == "integer" and c.name in inferred]
+    draft = draft.declare({name: {"kind": "continuous"} for name in whole})
     return draft.select([name for name in draft.names if name != person])
 
 

@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpem import _validate
+from dpem import _html, _validate
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, LedgerTamperedError
 from dpem.privacy import _ledger_file
 from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend, read_terms, tampered
@@ -278,7 +278,14 @@ class Ledger:
         }
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self.path)!r})"
+        return f"Ledger({str(self.path)!r}, name={self.name!r}, cap_epsilon={self.cap.epsilon:g})"
+
+    def _repr_html_(self) -> str:
+        spends, left, _ = self._snapshot()
+        rows = [(s.number, s.time, s.purpose, s.analyst, f"{s.cost.epsilon:.4g}") for s in spends]
+        table = _html.table(["no.", "time (UTC)", "purpose", "analyst", "epsilon alone"], rows)
+        title = f"Ledger of {self.name!r}: cap {self.cap}; left: {left}"
+        return _html.paragraph(title) + table
 
     def __str__(self) -> str:
         spends, left, _ = self._snapshot()

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpem import _validate
+from dpem import _html, _validate
 from dpem.errors import InvalidArgumentError
 from dpem.privacy._rounding import digits_up
 from dpem.privacy.accountants import ACCOUNTANTS, Comparison, accountant_named, compare
@@ -30,7 +30,7 @@ BOUNDS_SOURCES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PrivacyStatement:
     """What is guaranteed, to whom, and on what it rests. Print it to read it.
 
@@ -139,6 +139,18 @@ class PrivacyStatement:
                 "Expected a private release: without noise there is nothing to compare."
             )
         return compare(self.event, self.delta)
+
+    def __repr__(self) -> str:
+        if self.event is None:
+            return "PrivacyStatement(NOT PRIVATE)"
+        mark = ", NOT PRIVATE: insecure noise" if self.insecure_noise else ""
+        return (
+            f"PrivacyStatement(epsilon={_exact(self.epsilon)}, delta={_exact(self.delta)}, "
+            f"{self.adjacency}, {self.unit}{mark})"
+        )
+
+    def _repr_html_(self) -> str:
+        return _html.paragraph(self)
 
     # -- words ---------------------------------------------------------------------------------------
 

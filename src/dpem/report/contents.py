@@ -82,6 +82,7 @@ class Contents:
     accountants: list[tuple[str, float, float]]
     missing_accountants: dict[str, str]
     regime: Regime | None
+    quality: Any  # noisy counts of cells that the schema could not take, where they were bought
 
 
 def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: str | None) -> Contents:
@@ -122,6 +123,7 @@ def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: st
         accountants=[(name, value, value / largest) for name, value in comparison or ()],
         missing_accountants={} if comparison is None else comparison.missing,
         regime=None if outlook is None else regime_of(_unfitted(model), outlook, spread_of(model)),
+        quality=model.data_quality_,
     )
 
 
@@ -201,6 +203,14 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
             f"Bounds were bought from the rows by a release of their own ({each}), which comes on top of "
             f"this model's epsilon. The ledger holds both."
         )
+    if statement.bounds_source == "rows":
+        found.append("Some bounds or categories were chosen after looking at rows: no guarantee covers that.")
+    weakness = model._weakness()
+    if weakness:
+        found.append(f"Weak fit: {weakness}")
+    quality = model.data_quality_
+    if quality is not None and quality.bad:
+        found.append(f"The schema does not fit the rows of {', '.join(quality.bad)}: see Data quality.")
     if outlook is not None:
         found += outlook.warnings
     elif rows is None:
