@@ -10,11 +10,12 @@ from dpem import _validate
 from dpem.em.recording import Recording, recording
 from dpem.errors import InsecureNoiseWarning
 from dpem.privacy.randomness import seeded_entropy
+from dpem.trials import trial_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Recording", "insecure_noise", "record", "replay"]
+__all__ = ["Recording", "insecure_noise", "record", "replay", "trial_table"]
 
 
 @contextmanager

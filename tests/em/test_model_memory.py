@@ -6,6 +6,8 @@ code must be harmless: that is shown by replay on neighbouring tables.
 
 import collections
 import contextvars
+import dataclasses
+import enum
 import functools
 import itertools
 import logging
@@ -13,9 +15,12 @@ import math
 import os
 import threading
 import types
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numpy import concatenate, isnan, where
+from scipy.special import logsumexp
 
 import dpem
 from dpem.em import clipped_statistic
@@ -247,7 +252,123 @@ def gallery():
     return found
 
 
-GALLERY = gallery()
+class Tool:
+    """A helper object whose class holds a cache."""
+
+    cache: dict[float, float] = {}
+
+    def scaled(self, x):
+        return self.cache.setdefault(round(x, 2), x)
+
+
+def memoised(x):
+    return COUNTS.setdefault(round(x, 2), x)
+
+
+def later():
+    """Return models that hide a memory in objects, parent classes, attributes and later steps."""
+
+    class Parent(Means):
+        def expected_statistics(self, row, parameters):
+            return row * memoised(row[0])
+
+    class Child(Parent):
+        def expected_statistics(self, row, parameters):
+            return super().expected_statistics(row, parameters) * 0.5
+
+    class WithTool(Means):
+        def __init__(self, tool):
+            self.tool = tool
+
+        def expected_statistics(self, row, parameters):
+            return row * self.tool.scaled(row[0])
+
+    class WithFunctions(WithTool):
+        def expected_statistics(self, row, parameters):
+            return row * self.tool[0](row[0])
+
+    class MadeInStart(Means):
+        def start(self, schema, random_state, centres):
+            memo = {}
+            self.scaled = lambda x: memo.setdefault(round(x, 2), x)
+            return super().start(schema, random_state, centres)
+
+        def expected_statistics(self, row, parameters):
+            return row * self.scaled(row[0])
+
+    class MadeInTheStep(Means):
+        scaled = staticmethod(abs)
+
+        def m_step(self, statistics, parameters, n_rows, noise):
+            self.scaled = functools.cache(lambda x: x)
+            return super().m_step(statistics, parameters, n_rows, noise)
+
+        def expected_statistics(self, row, parameters):
+            return row * self.scaled(row[0])
+
+    class Called(Means):
+        def __call__(self, x):
+            return memoised(x)
+
+        def expected_statistics(self, row, parameters):
+            return row * self(row[0])
+
+    class Slotted(Means):
+        __slots__ = ("scaled",)
+
+        def __init__(self):
+            self.scaled = functools.cache(lambda x: x)
+
+        def expected_statistics(self, row, parameters):
+            return row * self.scaled(row[0])
+
+    class Answering(Means):
+        def __getattr__(self, name):
+            if name == "__deepcopy__":
+                return lambda memo: self
+            raise AttributeError(name)
+
+    def uninitialised(self, row, parameters):
+        out = np.empty(2)
+        if row[1] > 0:
+            out[1] = row[1]
+        return out
+
+    def unset_entries(self, row, parameters):
+        return np.divide(row, row - 0.25, where=row != 0.25)
+
+    def frames(self, row, parameters):
+        return row * len((x for x in row).gi_frame.f_back.f_locals)
+
+    def a_module_of_a_module(self, row, parameters):
+        np.ma.core.default_filler["seen"] = row[0]
+        return row
+
+    def a_module_as_a_value(self, row, parameters):
+        library = np
+        return row + library.random.uniform()
+
+    def unlocking(self, row, parameters):
+        parameters["mean"].base.flags["WRITEABLE"] = True
+        return row
+
+    found = {
+        "a parent method": Child(),
+        "a tool": WithTool(Tool()),
+        "a function in a list": WithFunctions([memoised]),
+        "an inner model": WithTool(Parent()),
+        "a closure made in start": MadeInStart(),
+        "a cache made in m_step": MadeInTheStep(),
+        "a call of itself": Called(),
+        "a slot": Slotted(),
+        "an answer to deepcopy": Answering(),
+        "a universal function of Python": WithTool(np.frompyfunc(memoised, 1, 1)),
+    }
+    functions = (uninitialised, unset_entries, frames, a_module_of_a_module, a_module_as_a_value, unlocking)
+    return found | {function.__name__: statistics(function) for function in functions}
+
+
+GALLERY = gallery() | later()
 
 
 @pytest.mark.parametrize("name", GALLERY)
@@ -262,6 +383,7 @@ def test_a_model_that_could_remember_is_refused_and_nothing_is_charged(name, tmp
 def test_the_gallery_would_cost_privacy_if_it_were_not_refused(monkeypatch):
     """One of them, let through: the rows after the rare one move the sum by far more than a row may."""
     monkeypatch.setattr("dpem.em.model_check.refuse_memory", lambda model: None)
+    monkeypatch.setattr("dpem.models.private_em_fit.refuse_memory", lambda model: None)
     rows = np.full((200, 2), 0.1)
     settings = {"epsilon": 1.0, "delta": 1e-3, "schema": SCHEMA, "clip_norm": 200.0, "max_iter": 1}
     monkeypatch.setitem(globals(), "SEEN", False)
@@ -306,6 +428,56 @@ class Fine(Means):
 
 def test_honest_models_are_taken():
     assert dpem.check_model(Fine({"shift": np.zeros(2)}), SCHEMA, 2.0).n_statistics == 2
+
+
+class Level(enum.Enum):
+    LOW = 1.0
+    HIGH = 2.0
+
+
+class Pair(NamedTuple):
+    first: float
+    second: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    power: float = 2.0
+
+
+SETTINGS = Settings()
+
+
+@dataclasses.dataclass
+class Modern(Means):
+    """Uses dataclasses, enums, named tuples, partial functions, and library functions by name."""
+
+    scale: float = 1.0
+    powers: tuple[float, ...] = (1.0, 2.0)
+
+    def __post_init__(self):
+        self.root = functools.partial(math.pow, 2.0)
+
+    def expected_statistics(self, row, parameters):
+        pair = Pair(*concatenate([row[:1], row[1:]]))
+        weight = logsumexp([pair.first, pair.second]) * Level.LOW.value * SETTINGS.power
+        return where(isnan(row), 0.0, row) * float(weight) * self.root(1.0) * 1e-3
+
+    def m_step(self, statistics, parameters, n_rows, noise):
+        LOG.debug("%s", statistics)  # released numbers
+        LIST.append(n_rows)
+        return super().m_step(statistics, parameters, n_rows, noise)
+
+
+def test_models_in_the_style_of_the_day_are_taken():
+    assert dpem.check_model(Modern(), SCHEMA, 1.0).n_statistics == 2
+
+
+def test_a_shipped_model_with_a_method_of_its_own_is_not_trusted_with_blocks():
+    """An attribute that hides a method would see all rows of a block at once."""
+    model = PoissonFamily(1, (999.0,))
+    model.features = lambda rows: rows / rows.max()
+    assert not clipped_statistic.treats_blocks(model)
 
 
 def test_a_name_does_not_make_a_model_one_of_the_package():

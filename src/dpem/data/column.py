@@ -170,6 +170,8 @@ class Column:
             low, high = self.limits
             middle = low / 2 + high / 2
             return float(np.rint(middle)) if self.is_whole else middle
+        if self.kind == "boolean":
+            return float(category_key(self.outside) == "true")
         return float(self._codes[category_key(self.outside)])
 
     def parse(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
@@ -220,7 +222,18 @@ class Column:
 
     def _codes_of(self, cells: Any) -> NDArray[np.float64]:
         if self.kind == "boolean":
-            return codes(cells, self._codes, lambda cell: category_key(cell).lower())
+            if not is_arrow(cells) and cells.dtype.kind == "b":  # of that type: no words are needed
+                return np.asarray(cells, dtype=np.float64)
+            known = {True: 1.0, False: 0.0}
+            words = self._codes
+            return read_distinct(
+                cells,
+                lambda cell: (
+                    known[bool(cell)]
+                    if isinstance(cell, bool | np.bool_)
+                    else words.get(category_key(cell).lower(), math.nan)
+                ),
+            )
         return codes(cells, self._codes)
 
     def describe(self) -> str:

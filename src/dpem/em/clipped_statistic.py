@@ -49,7 +49,12 @@ _CELLS = 1 << 20
 
 def treats_blocks(model: ExponentialFamily) -> TypeGuard[BlockFamily]:
     """Say whether a model may see many rows at once: one of this package, whose proof is known."""
-    return isinstance(model, BlockFamily) and is_shipped(type(model))
+    if not isinstance(model, BlockFamily) or not is_shipped(type(model)):
+        return False
+    # An instance may hide a method behind an attribute of its own.
+    return not any(
+        callable(value) or callable(getattr(type(model), name, None)) for name, value in vars(model).items()
+    )
 
 
 def read_only(parameters: Parameters) -> Parameters:
@@ -57,8 +62,7 @@ def read_only(parameters: Parameters) -> Parameters:
     locked = {}
     for name, value in parameters.items():
         own = np.array(value, dtype=np.float64)
-        own.setflags(write=False)
-        locked[name] = own.view()  # a view cannot be unlocked while its base is locked
+        locked[name] = np.frombuffer(own.tobytes(), np.float64).reshape(own.shape)  # bytes cannot be unlocked
     return MappingProxyType(locked)  # type: ignore[return-value]
 
 
@@ -83,7 +87,7 @@ def _row_vectors(
                     if vector.shape == (size,) and np.isfinite(vector).all():
                         vectors[:, i] = vector
                 except KeyboardInterrupt:
-                    raise
+                    raise KeyboardInterrupt from None  # without words: a model may have put a row into them
                 except BaseException:  # noqa: BLE001, S112  (an error would tell of a row)
                     continue
     return vectors
@@ -149,7 +153,10 @@ def statistic_vectors(
     """Return the expected statistics (size, n) of rows (d, n) in the user's units, as the model says them."""
     if treats_blocks(model):
         return model.statistics_of_rows(rows, parameters)
-    return _row_vectors(model, lambda copied, row: copied.expected_statistics(row, parameters), rows, size)
+    # A dictionary of its own for every row: nothing that a row does to it is there for the next one.
+    return _row_vectors(
+        model, lambda copied, row: copied.expected_statistics(row, dict(parameters)), rows, size
+    )
 
 
 def encoded_vectors(

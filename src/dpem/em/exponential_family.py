@@ -22,19 +22,23 @@ __all__ = ["BlockFamily", "ExponentialFamily", "Parameters", "is_shipped", "ship
 Parameters = dict[str, "NDArray[np.float64]"]
 Family = TypeVar("Family", bound="ExponentialFamily")
 
-# Models of this package, whose proofs are known: by identity, since a name can be faked.
-_SHIPPED: set[type] = set()
+# Models of this package, whose proofs are known, with what they defined when they were marked: by identity,
+# since a name can be faked.
+_SHIPPED: list[tuple[type, dict[str, Any]]] = []
 
 
 def shipped(kind: type[Family]) -> type[Family]:
     """Mark a model as one of this package, whose proof is known: it may treat blocks of rows."""
-    _SHIPPED.add(kind)
+    _SHIPPED.append((kind, dict(vars(kind))))
     return kind
 
 
 def is_shipped(kind: type) -> bool:
-    """Whether a class itself, not one that it is derived from, is a model of this package."""
-    return kind in _SHIPPED
+    """Whether a class itself, not one that it is derived from, is a model of this package, unchanged."""
+    for known, defined in _SHIPPED:
+        if kind is known:
+            return all(vars(kind).get(name) is value for name, value in defined.items() if callable(value))
+    return False
 
 
 class ExponentialFamily(ABC):

@@ -85,12 +85,13 @@ def check_model(
     """
     name = type(model).__name__
     try:
-        model = copy.deepcopy(model)
+        copied = copy.deepcopy(model)
     except Exception as error:
         raise InvalidArgumentError(
             f"Expected a model that can be copied for every row, got {name}, which copy.deepcopy refuses."
         ) from error
     refuse_memory(model)
+    model = copied
     with quiet():  # what a model sets of floating-point errors, and warns of, ends here
         return _tried(model, schema, clip_norm, n_rows, name)
 
@@ -132,6 +133,7 @@ def _tried(
         copies = {key: value.copy() for key, value in parameters.items()}
         after = model.m_step(statistics, copies, n_rows, 30 * norm)
         checked_parameters(after, f"{name}.m_step", like=parameters)
+    refuse_memory(model)  # start and m_step may have set attributes
     return ModelShape(size, encoded.shape[0], norm, bool(model.nonnegative))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from dataclasses import dataclass, replace
@@ -18,10 +17,12 @@ from dpem.em.clipped_statistic import (
     encoded_vectors,
     read_only,
     statistic_vectors,
+    treats_blocks,
 )
 from dpem.em.loop import run_em
 from dpem.em.mapped_rows import MappedRowsGate
 from dpem.em.model_check import checked_parameters
+from dpem.em.model_memory import refuse_memory
 from dpem.em.plan import Plan, Stage
 from dpem.em.queries import CountedRows
 from dpem.errors import ModelWarning
@@ -81,7 +82,8 @@ class ModelRequest:
     def statistic(self, parameters: Parameters) -> ClippedStatistic:
         """Return the statistic under these parameters."""
         shape = self.shape
-        copy.deepcopy(self.model)  # an M-step may have kept what cannot be copied: better an error than zeros
+        if not treats_blocks(self.model):
+            refuse_memory(self.model)  # an M-step may have given it something that rows would share
         return ClippedStatistic(
             self.model, read_only(parameters), self.grid, shape.n_statistics, shape.norm, shape.nonnegative
         )
