@@ -15,7 +15,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem.data.cells import is_arrow
-from dpem.data.column import ABOVE, BELOW, MISSING, NUMBERS, OUTSIDE, UNREADABLE
+from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, NUMBERS, OUTSIDE, UNREADABLE
 from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["ColumnCheck", "TableCheck", "check_table"]
 
 LEAST_READ = 0.99  # of a column's cells
-_FINDINGS = 6
+_FINDINGS = 7
 _CLIPPED = 0.05  # shares of cells that are worth a line
 _PARTS = 256  # of the bounds; a column whose cells all lie in one of them is worth a line
 _SAMPLED = 2000  # unreadable cells that other ways of writing are tried on
@@ -63,9 +63,6 @@ _DATES = (
     "%d %B %Y",
     "%b %d, %Y",
     "%B %d, %Y",
-    "%d.%m.%y",
-    "%d/%m/%y",
-    "%m/%d/%y",
 )
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _NOT_THERE = ["NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "none", "-", "--", "?", "."]
@@ -81,8 +78,9 @@ class ColumnCheck:
         The column.
     read : float
         Share of cells that are read as declared; missing and clipped ones are.
-    missing, unreadable, outside, below, above : float
-        Shares of cells that are missing, cannot be read, are outside the categories, or beyond a bound.
+    missing, absent, unreadable, outside, below, above : float
+        Shares of cells that are missing, missing where none may be, cannot be read, are outside the
+        categories, or beyond a bound.
     narrow : bool
         Whether all cells that are read lie in one place: one category, or 1/256 of the bounds.
     remedies : tuple of str
@@ -93,6 +91,7 @@ class ColumnCheck:
     kind: str
     read: float
     missing: float
+    absent: float
     unreadable: float
     outside: float
     below: float
@@ -131,7 +130,7 @@ class TableCheck:
     NOT FOR RELEASE: computed from the rows, without noise, for the owner of the table.
     3 rows
     ...
-    - smoker: 100.0% of the cells cannot be read, ... Declare the words: true = [...] and false = [...].
+    - smoker: 100.0% of the cells cannot be read as boolean. Declare the words: ...
     """
 
     n_rows: int
@@ -150,7 +149,7 @@ class TableCheck:
         return pd.DataFrame([vars(column) for column in self.columns]).set_index("name")
 
     def __str__(self) -> str:
-        shares = ("read", "missing", "unreadable", "outside", "below", "above")
+        shares = ("read", "missing", "absent", "unreadable", "outside", "below", "above")
         lines = [
             "NOT FOR RELEASE: computed from the rows, without noise, for the owner of the table.",
             f"{self.n_rows:,} rows",
@@ -255,13 +254,14 @@ def _column_check(
 ) -> ColumnCheck:
     n = max(int(counts.sum()), 1)
     shares = counts / n
-    lost = counts[UNREADABLE] + counts[OUTSIDE]
+    lost = counts[ABSENT] + counts[UNREADABLE] + counts[OUTSIDE]
     values = levels[:-1] if column.missing else levels
     return ColumnCheck(
         column.name,
         column.kind,
         float(1 - lost / n),
         float(shares[MISSING]),
+        float(shares[ABSENT]),
         float(shares[UNREADABLE]),
         float(shares[OUTSIDE]),
         float(shares[BELOW]),
@@ -274,6 +274,13 @@ def _column_check(
 def _findings_of(column: ColumnCheck) -> list[str]:
     found = []
     name = column.name
+    if column.absent > 0:
+        found.append(
+            f"{name}: {_percent(column.absent)} of the cells are missing, and the schema allows none. If "
+            f"they may be, declare missing = true."
+        )
+    if column.missing == 1:
+        found.append(f"{name}: all cells are missing.")
     if column.unreadable > 0:
         how = f" In the schema: {' or '.join(column.remedies)}." if column.remedies else ""
         if not how and column.kind == "boolean":
@@ -281,8 +288,7 @@ def _findings_of(column: ColumnCheck) -> list[str]:
         elif not how and column.kind in ("date", "datetime"):
             how = ' Declare how they are written, such as format = "%d.%m.%Y".'
         found.append(
-            f"{name}: {_percent(column.unreadable)} of the cells cannot be read, or are missing where "
-            f"missing = true is not declared.{how}"
+            f"{name}: {_percent(column.unreadable)} of the cells cannot be read as {column.kind}.{how}"
         )
     if column.outside > 0:
         found.append(f"{name}: {_percent(column.outside)} of the cells are outside the declared categories.")
@@ -369,8 +375,8 @@ class _Sample:
     def remedies(self) -> tuple[str, ...]:
         """Lines of the schema that read nine in ten of these cells: the first way of writing that does."""
         declared = self._column.to_dict()
-        if self._reads(declared | {"missing": True}):
-            return ("missing = true",)
+        for key in ("decimal", "thousands", "format"):
+            declared.pop(key, None)
         found = [lines for lines in self._candidates() if self._reads(declared | lines)]
         fewest = min(map(len, found), default=0)  # where several ways do, those that declare least
         return tuple(
@@ -381,18 +387,21 @@ class _Sample:
 
     def _candidates(self) -> list[dict[str, Any]]:
         not_there = {"na_values": _NOT_THERE, "missing": True}
-        kind = self._column.kind
+        kind, ways = self._column.kind, []
         if kind in ("continuous", "integer"):
-            return [not_there, *_NUMBERS]
-        if kind in ("date", "datetime"):
-            hours = _HOURS if kind == "datetime" else _HOURS[:3]
-            return [not_there, *({"format": date + hour} for hour in hours for date in _DATES)]
-        return [not_there]
+            ways = list(_NUMBERS)
+        elif kind in ("date", "datetime"):
+            hours = _HOURS[1:] if kind == "datetime" else _HOURS[:3]
+            ways = [{"format": date + hour} for hour in hours for date in _DATES]
+        return [not_there, *ways, *(way | not_there for way in ways)]
 
     def _reads(self, declared: dict[str, Any]) -> bool:
         cells = np.empty(len(self._cells), dtype=object)
         cells[:] = self._cells
-        found = declared_column(self._column.name, declared).parse(cells)[1]
+        try:
+            found = declared_column(self._column.name, declared).parse(cells)[1]
+        except InvalidArgumentError:  # a way of writing that does not go with what is declared
+            return False
         return bool((found != UNREADABLE).mean() >= _EXPLAINED)
 
 

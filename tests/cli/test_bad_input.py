@@ -85,7 +85,7 @@ CASES = {
         4,
         ["patients.parquet", "cannot"],
     ),
-    "unknown ending": (with_file("patients.xls", "x"), FIT.replace("csv", "xls"), 2, ["patients.xls", "csv"]),
+    "unknown ending": (with_file("patients.xls", "x"), FIT.replace("csv", "xls"), 2, ["patients.xls", "CSV"]),
     "a folder as schema": (nothing, FIT.replace("patients.toml", "."), 2, ["ends in .toml or .json"]),
     "categorical column": (
         nothing,

@@ -42,21 +42,30 @@ def test_from_a_csv_file_to_a_report(typed, tmp_path):
     answers = [
         ("patient: kind", "drop"),
         ("age: kind", "integer"),
-        ("age: bounds", "0:110"),
+        ("age: bounds", "0 110"),  # a space does, too
+        ("age: unit", "years"),
+        ("age: may cells be missing", "n"),
         ("bmi: kind", ""),
         ("bmi: bounds", "60:12"),  # reversed: it is asked for again
         ("bmi: bounds", "12:60"),
+        ("bmi: unit", ""),
+        ("bmi: may cells be missing", ""),
         ("systolic: kind", "whole"),  # no kind: asked for again
         ("systolic: one of", "integer"),
         ("systolic: bounds", "70:230"),
+        ("systolic: unit", "mmHg"),
+        ("systolic: may cells be missing", "n"),
         ("hba1c: kind", "drop"),
         ("stay: kind", "drop"),
         ("sex: kind", "categorical"),
         ("sex: categories", "female,male"),
+        ("sex: may cells be missing", "n"),
         ("ward: kind", "categorical"),
         ("ward: categories", "maternity,surgery,cardiology,internal,geriatrics"),
+        ("ward: may cells be missing", "n"),
         ("smoker: kind", "drop"),
         ("readmitted: kind", "boolean"),
+        ("readmitted: may cells be missing", "n"),
     ]
     shown, code = typed('schema patients.csv -o patients.toml --dataset "patients 2026"', answers)
     assert code == 0

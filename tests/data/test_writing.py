@@ -12,7 +12,7 @@ import pytest
 
 import dpem
 from dpem import Schema
-from dpem.data.column import ABOVE, MISSING, OUTSIDE, READ, UNREADABLE
+from dpem.data.column import ABOVE, ABSENT, MISSING, OUTSIDE, READ, UNREADABLE
 from dpem.data.declarations import declared_column
 from dpem.data.frames import frame_of, written_frame
 from dpem.engines import open_rows
@@ -39,10 +39,14 @@ def forms(cells):
 
 NAN = np.nan
 CASES = [
-    (NUMBER | {"thousands": ","}, ["1,234.50", " 12 ", "1,2,3", "x", "1.5e3"], [1234.5, 12, 123, NAN, 1500]),
+    (
+        NUMBER | {"thousands": ","},
+        ["1,234.50", " 12 ", "1,2,3", "12,3", "x", "1.5e3"],
+        [1234.5, 12, NAN, NAN, NAN, 1500],
+    ),
     (NUMBER | {"decimal": ","}, ["3,5", "3.5", "7", ",5"], [3.5, NAN, 7, 0.5]),
     (NUMBER | {"decimal": ",", "thousands": "."}, ["1.234,5", "12.345", "0,25"], [1234.5, 12345, 0.25]),
-    (NUMBER | {"thousands": " "}, ["12 345", "1 2"], [12345, 12]),
+    (NUMBER | {"thousands": " "}, ["12 345", "1 2"], [12345, NAN]),
     (NUMBER | {"thousands": "'"}, ["12'345.5"], [12345.5]),
     (NUMBER | {"na_values": ["NA", -999]}, ["NA", " NA ", "-999", "3"], ["missing", "missing", "missing", 3]),
     ({"kind": "boolean"}, ["yes", "NO", " t ", "F", "1", "0", "ja"], [1, 0, 1, 0, 1, 0, NAN]),
@@ -57,8 +61,8 @@ CASES = [
     ),
     (
         {"kind": "duration", "bounds": ["0:00:00", "5 days"], "resolution": "minute"},
-        ["0:30:00", "1 day, 0:00:00", "2 days 01:00:00", "-0:05:00", "soon"],
-        [30, 1440, 2940, "below", NAN],
+        ["0:30:00", "1 day, 0:00:00", "2 days 01:00:00", "-0:05:00", "soon", "PT1H30M", "90", "P1D"],
+        [30, 1440, 2940, "below", NAN, 90, 90, 1440],
     ),
 ]
 
@@ -87,7 +91,7 @@ def test_unknown_words_are_outside_or_unreadable():
     ward = declared_column("w", {"kind": "categorical", "categories": ["a", "b"]})
     values, found = ward.parse(np.array([" a", "b ", "c", None], dtype=object))
     np.testing.assert_array_equal(values, [0, 1, 0, 0])
-    np.testing.assert_array_equal(found, [READ, READ, OUTSIDE, UNREADABLE])
+    np.testing.assert_array_equal(found, [READ, READ, OUTSIDE, ABSENT])
 
 
 MOMENTS = ["2001-02-03T04:05:06", "1965-01-01T00:00:00", None]
@@ -166,11 +170,14 @@ def test_declarations_are_checked_and_kept():
         (NUMBER | {"format": "%Y"}, "no format for column 'x'"),
         ({"kind": "boolean", "true": ["no"]}, "different words"),
         (DATE | {"format": "day"}, "such as '%d.%m.%Y'"),
-        (DATE | {"resolution": "hour"}, "resolution"),
+        (DATE | {"resolution": "hour"}, "leave it out"),
         ({"kind": "date", "bounds": ["01.02.2003", "2010-01-01"]}, "such as '2024-01-31'"),
         ({"kind": "date", "bounds": ["2010-01-01", "2009-01-01"]}, "low < high"),
         ({"kind": "duration", "bounds": ["soon", "1 day"]}, "such as '1 day, 2:30:00'"),
-        (NUMBER | {"na_values": [None]}, "a list of words"),
+        (NUMBER | {"missing": True, "na_values": [None]}, "a list of words"),
+        (NUMBER | {"na_values": ["NA"]}, "missing = true"),
+        (DATE | {"format": "%d.%m.%y"}, "a year of four digits"),
+        ({"kind": "datetime", "bounds": ["2000-01-01", "2001-01-01"], "format": "%d.%m.%Y"}, "and hours"),
         (NUMBER | {"from_rows": 1}, "true or false"),
     ):
         with pytest.raises(InvalidArgumentError, match=message):
@@ -231,8 +238,8 @@ REFUSED = {
     "a date for categories": (
         pa.array([dt.date(2000, 1, 1)]), {"kind": "categorical", "categories": ["a", "b"]}, "dates",
     ),
-    "a list": (pa.array([[1.0]]), NUMBER, "lists or records"),
-    "a record": (pa.array([{"a": 1}]), NUMBER, "lists or records"),
+    "a list": (pa.array([[1.0]]), NUMBER, "lists, records"),
+    "a record": (pa.array([{"a": 1}]), NUMBER, "lists, records"),
     "bytes": (pa.array([b"1"]), NUMBER, "Decode them"),
     "a duration for a date": (pa.array([dt.timedelta(1)]), DATE, "durations"),
     "a number for a date": (pa.array([20000101]), DATE, "format='%Y%m%d'"),
@@ -274,3 +281,70 @@ def test_bounds_of_dates_can_be_bought():
     low, high = found.schema.to_dict()["born"]["bounds"]
     assert "1930" < low < "1951"
     assert "1985" < high < "2015"
+
+
+NULLABLE = {
+    "continuous": (NUMBER, [1.0, 2.0]),
+    "integer": ({"kind": "integer", "bounds": [0, 9]}, [1, 2]),
+    "integer categories": ({"kind": "categorical", "categories": [1, 2]}, [1, 2]),
+    "text categories": ({"kind": "categorical", "categories": ["a", "b"]}, ["a", "b"]),
+    "boolean": ({"kind": "boolean"}, [True, False]),
+    "boolean in other words": ({"kind": "boolean", "true": ["ja"], "false": ["nein"]}, [True, False]),
+    "date": (DATE, [dt.date(2000, 1, 1), dt.date(2001, 1, 1)]),
+    "date as a number": (DATE | {"format": "%Y%m%d"}, [20000101, 20010101]),
+    "datetime": (
+        {"kind": "datetime", "bounds": ["1990-01-01", "2010-01-01"]},
+        [dt.datetime(2000, 1, 1), dt.datetime(2001, 1, 1)],
+    ),
+    "duration": (
+        {"kind": "duration", "bounds": [0, 100]},
+        [dt.timedelta(seconds=5), dt.timedelta(seconds=6)],
+    ),
+    "duration as a number": ({"kind": "duration", "bounds": [0, 100]}, [5, 6]),
+    "na_values": (NUMBER | {"missing": True, "na_values": [-999]}, [1, -999]),
+}
+
+
+@pytest.mark.parametrize("missing", [False, True])
+@pytest.mark.parametrize("name", NULLABLE)
+def test_a_null_changes_no_other_cell_whatever_the_library_makes_of_it(name, missing, tmp_path):
+    """Libraries change the type of a column where one cell is null: no other row may notice."""
+    declared, cells = NULLABLE[name]
+    column = declared_column("c", declared | ({"missing": True} if missing else {}))
+    schema = Schema.from_columns([column])
+    whole, holed = cells * 3, [*cells * 2, cells[0], None]
+    for make in (
+        lambda cells: pd.DataFrame({"c": cells}),
+        lambda cells: pd.DataFrame({"c": pd.Series(cells, dtype="category")}),
+        lambda cells: pd.DataFrame({"c": pd.array(cells)}),
+        lambda cells: pl.DataFrame({"c": cells}),
+        lambda cells: pa.table({"c": cells}),
+        lambda cells: pa.table({"c": pa.array(cells).dictionary_encode()}),
+        lambda cells: _written(pa.table({"c": cells}), tmp_path),
+        lambda cells: [[cell] for cell in cells],
+    ):
+        one, two = (open_rows(make(held), schema).in_memory().block()[0] for held in (whole, holed))
+        np.testing.assert_array_equal(one[:5], two[:5])
+        assert column.is_number or not np.isnan(one).any()
+
+
+def _written(table, folder):
+    pa.parquet.write_table(table, folder / "t.parquet")
+    return folder / "t.parquet"
+
+
+def test_values_that_mean_missing_are_found_however_they_are_stored():
+    number = declared_column("c", NUMBER | {"missing": True, "na_values": [-999]})
+    for cells in (np.array([-999.0, 3.0]), np.array(["-999.0", "3"], dtype=object), np.array([-999, 3])):
+        np.testing.assert_array_equal(number.parse(cells)[1], [MISSING, READ])
+    date = declared_column("d", DATE | {"missing": True, "na_values": ["1999-12-31", "NA"]})
+    stored = np.array(["1999-12-31", "2000-01-01"], dtype="datetime64[s]")
+    np.testing.assert_array_equal(date.parse(stored)[1], [MISSING, READ])
+    blank = declared_column("d", DATE | {"missing": True, "na_values": ["", "NA"]})
+    np.testing.assert_array_equal(blank.parse(stored)[1], [READ, READ])
+
+
+def test_moments_beyond_every_calendar_are_clipped():
+    column = declared_column("c", {"kind": "duration", "bounds": [0, 100]})
+    values, _ = column.parse(np.array([2**60, -(2**60), 5], dtype="timedelta64[s]"))
+    np.testing.assert_array_equal(values, [100, 0, 5])

@@ -1,5 +1,7 @@
 """Estimated bounds: charged, never silent, private by replay."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -7,7 +9,8 @@ import pytest
 
 import dpem
 from dpem import Ledger, Schema, private_bounds
-from dpem.errors import InsufficientBudgetError, InvalidArgumentError, WeakSignalWarning
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, WeakSignalWarning
+from dpem.testing import insecure_noise
 
 RELATIONS = ["replace_one", "add_remove"]
 
@@ -36,7 +39,9 @@ def test_bounds_hold_the_rows_and_little_else(adjacency):
         assert values.between(low, high).mean() > 0.95
         assert high <= max(2 * values.max(), 1)
         assert low >= min(2 * values.min(), -1)
-    assert found.schema.columns[0].bounds == tuple(map(round, found.schema.columns[0].bounds))
+    whole = Schema({"age": {"kind": "integer"}})
+    bounds = private_bounds(rows[["age"]], whole, epsilon=1.0, adjacency=adjacency).schema.columns[0].bounds
+    assert bounds == tuple(map(round, bounds))
     assert found.privacy.epsilon == 1.0
     assert found.privacy.adjacency == adjacency
 
@@ -98,3 +103,57 @@ def test_what_noise_hides_stays_without_bounds():
     with pytest.warns(WeakSignalWarning, match="no bounds were found"):
         found = private_bounds(table(20), epsilon=0.1, delta=1e-3)
     assert found.schema.lacking == found.schema.names
+
+
+def test_a_null_does_not_show_in_the_draft():
+    """Pandas makes integers floats where one cell is null: the drafted kinds are the same."""
+    whole = pd.DataFrame({"age": np.arange(5000) % 90})
+    holed = whole.astype(float)
+    holed.loc[7, "age"] = np.nan
+    kinds = [private_bounds(rows, epsilon=1.0).schema.columns[0].kind for rows in (whole, holed)]
+    assert kinds == ["continuous", "continuous"]
+
+
+def test_seeded_noise_marks_the_bounds_and_all_that_is_fitted_with_them(tmp_path):
+    """Into the schema, its file, the statement of a model, its file, and the ledger's record."""
+    rows = table()[["age", "income"]]
+    ledger = Ledger.create(tmp_path / "l.db", name="people", cap_epsilon=9.0, cap_delta=1e-5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with insecure_noise(0):
+            found = private_bounds(rows, epsilon=0.5, ledger=ledger)
+    found.schema.save(tmp_path / "s.toml")
+    schema = Schema.read(tmp_path / "s.toml")
+    assert all(column.bounds_insecure for column in schema.columns)
+    model = dpem.KMeans(2, epsilon=0.5, schema=schema, ledger=ledger).fit(rows)
+    assert not model.privacy_.is_private
+    assert "seeded noise" in str(model.privacy_)
+    model.save(tmp_path / "m")
+    assert not dpem.load(tmp_path / "m").privacy_.is_private
+    assert [spend.insecure_noise for spend in ledger.history()] == [True, True]
+    model.verify_charge(ledger)
+
+
+def test_a_ledger_pays_for_bounds_before_it_pays_for_a_fit_with_them(tmp_path):
+    """Bounds that were bought without it, or from another, are refused; nothing is charged."""
+    rows = table()[["age", "income"]]
+    ledgers = [Ledger.create(tmp_path / name, name=name, cap_epsilon=9.0, cap_delta=1e-5) for name in "ab"]
+    unpaid = private_bounds(rows, epsilon=0.5).schema
+    elsewhere = private_bounds(rows, epsilon=0.5, ledger=ledgers[1]).schema
+    for schema in (unpaid, elsewhere):
+        with pytest.raises(LedgerError, match="bounds that the ledger of 'a' has paid for"):
+            dpem.KMeans(2, epsilon=0.5, schema=schema, ledger=ledgers[0]).fit(rows)
+    assert ledgers[0].history() == []
+    forged = elsewhere.to_dict()
+    for column in forged.values():
+        column["bounds_charge"] = {"ledger": "a", "number": 1, "hash": "0" * 64}
+    with pytest.raises(LedgerError, match="has paid for"):
+        dpem.KMeans(2, epsilon=0.5, schema=Schema(forged), ledger=ledgers[0]).fit(rows)
+    dpem.KMeans(2, epsilon=0.5, schema=elsewhere, ledger=ledgers[1]).fit(rows)
+
+
+def test_bounds_that_were_chosen_after_looking_say_so():
+    rows = table()[["age", "income"]]
+    schema = private_bounds(rows, epsilon=0.5).schema.declare({"age": {"from_rows": True}})
+    model = dpem.KMeans(2, epsilon=0.5, schema=schema).fit(rows)
+    assert "chosen after looking at rows, which this guarantee does not cover" in str(model.privacy_)

@@ -1,5 +1,6 @@
 """`dpem fit`: charge, read, fit, and write the model."""
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -119,14 +120,15 @@ def fit(
             **quality,
         )
 
-    rows = _public_rows(files, declared, adjacency, person)
+    rows = _public_rows(files, declared, adjacency, unit)
     if rows is not None and delta >= 1 / rows and not force:
         raise InvalidArgumentError(
             f"Expected a --delta below one over the number of rows ({rows:,}), got {delta:g}: a mechanism "
             f"that publishes one row outright would meet it. Choose a smaller one, or give --force."
         )
     if dry_run:
-        _show_plan(console, make(epsilon, _pretended(declared)), rows, account, epsilon, delta)
+        left = epsilon if estimate_bounds is None else _split(epsilon, delta, estimate_bounds)[1]
+        _show_plan(console, make(left, _pretended(declared)), rows, account, (epsilon, delta), lacking)
         return
 
     partials = [output.with_name(output.name + ending) for ending in (".bounds.partial", ".partial")]
@@ -153,28 +155,37 @@ def fit(
     _tell(console, fitted, output, account, epsilon)
 
 
-def _public_rows(files: Any, schema: Any, adjacency: options.Relation, person: str | None) -> int | None:
+def _public_rows(files: Any, schema: Any, adjacency: options.Relation, unit: Any) -> int | None:
     """Return the number of rows where it is public, with stored types checked; None elsewhere."""
-    from dpem.engines import open_rows  # noqa: PLC0415
+    from dpem.engines import rows_to_release  # noqa: PLC0415
 
-    source = open_rows(files, _pretended(schema), person=person)
-    if adjacency is options.Relation.ADD_REMOVE or person is not None:
-        return None
-    return source.n_rows
+    relation = adjacency.value
+    source = rows_to_release(files, _pretended(schema), relation, unit.rows_per_person, unit.person)
+    return None if adjacency is options.Relation.ADD_REMOVE else source.n_rows
 
 
 def _show_plan(
-    console: Console, estimator: Any, rows: int | None, account: Any, epsilon: float, delta: float
+    console: Console,
+    estimator: Any,
+    rows: int | None,
+    account: Any,
+    budget: tuple[float, float],
+    lacking: Sequence[str],
 ) -> None:
     """Show what the fit would release, and whether the ledger could pay; charge nothing."""
     estimator._check_arguments()
-    options.require_budget(account, epsilon, delta)
+    options.require_budget(account, *budget)
     if rows is None:
         console.say("The number of rows is private: see dpem plan --rows for the noise to expect.")
         outlook = None
     else:
         outlook = dpem.plan(estimator, rows)
+        # In units of bounds that are still to be bought nothing can be said.
+        known = tuple(entry for entry in outlook.noise if entry.column not in lacking)
+        outlook = dataclasses.replace(outlook, noise=known)
         show_outlook(console, outlook)
+        if lacking:
+            console.say(f"Noise in {', '.join(lacking)} depends on bounds that are still to be bought.")
         for warning in outlook.warnings:
             console.warn(warning)
     if account is not None:

@@ -91,6 +91,12 @@ def _frame(model: Any, table: Any, kept: Any, *, probabilities: bool) -> tuple[A
     import pandas as pd  # noqa: PLC0415
 
     values, found = _predictions(model, table, probabilities=probabilities)
+    taken = [name for name in found if name in kept.column_names]
+    if taken:
+        raise InvalidArgumentError(
+            f"Expected columns to keep other than {', '.join(map(repr, taken))}, the name of the prediction. "
+            f"Rename it in the table, or leave it out."
+        )
     frame = pd.DataFrame(values, columns=found)
     return pd.concat([kept.to_pandas(), frame], axis=1), [*kept.column_names, *found]
 

@@ -52,7 +52,8 @@ def sample(
     if output is None:
         parts = (sampled(fitted, min(_AT_ONCE, rows - start), values) for start in range(0, rows, _AT_ONCE))
         if console.as_json:
-            console.result({"rows": [row for part in parts for row in _records(part)]})
+            schema = getattr(fitted, "schema", None)
+            console.result({"rows": [row for part in parts for row in _records(as_text(part, schema))]})
             return
         for j, part in enumerate(parts):
             as_text(part, getattr(fitted, "schema", None)).to_csv(sys.stdout, index=False, header=j == 0)
@@ -106,7 +107,7 @@ def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
         column = next((column for column in model.schema.columns if column.name == name), None)
         if column is not None and text == "" and column.missing:
             values[name] = None
-        elif column is not None and column.is_number and not column.is_time:
+        elif column is not None and column.kind in ("continuous", "integer") and column.writing.plain_numbers:
             values[name] = options.as_number(text, f"--given {name}")
         else:
             values[name] = text

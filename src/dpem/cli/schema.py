@@ -306,6 +306,10 @@ def _asked(
                 "bounds, such as 1900-01-01 2030-12-31",
                 lambda text: {"bounds": _moments(text, "bounds")},
             )
+        elif kind == "duration" and not priced:
+            answers[name] |= _until_valid(
+                name, kind, "bounds, such as 0:00:00 8:00:00", lambda text: {"bounds": text.split()}
+            )
         elif kind in NUMBERS and not priced:
             answers[name] |= _until_valid(
                 name, kind, "bounds, such as 0 120", lambda text: {"bounds": _bounds(text, "bounds")}
@@ -321,7 +325,7 @@ def _asked(
             answers[name] |= _until_valid(
                 name, kind, "format, such as %d.%m.%Y (Enter: ISO 8601)", lambda text: {"format": text}
             )
-        if kind in NUMBERS and kind not in ("date", "datetime"):
+        if kind in ("continuous", "integer"):
             answers[name] |= _until_valid(name, kind, "unit", lambda text: {"unit": text})
         if "missing" not in answers[name] and typer.confirm(f"{name}: may cells be missing?", default=False):
             answers[name]["missing"] = True

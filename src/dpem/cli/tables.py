@@ -44,6 +44,10 @@ class TableWriter:
             import pyarrow as pa  # noqa: PLC0415
             import pyarrow.parquet as pq  # noqa: PLC0415
 
+            for name in frame.columns:
+                categories = getattr(frame[name].dtype, "categories", None)
+                if categories is not None and len({isinstance(one, str) for one in categories}) > 1:
+                    frame = frame.assign(**{name: frame[name].astype(str).where(frame[name].notna(), None)})
             table = pa.Table.from_pandas(frame, preserve_index=False)
             for j, column in enumerate(self._schema.columns if self._schema is not None else ()):
                 if column.kind == "date":

@@ -161,6 +161,10 @@ def _arrow_numbers(cells: Any, writing: Writing | None) -> NDArray[np.float64]:
 
     if writing is not None:
         if writing.thousands is not None:
+            grouped = compute.match_substring_regex(cells, writing.grouped)
+            separated = compute.match_substring(cells, writing.thousands)
+            misplaced = compute.and_(separated, compute.invert(grouped))
+            cells = compute.if_else(misplaced, pa.scalar(b"?", cells.type), cells)
             cells = compute.replace_substring(cells, writing.thousands, "")
         if writing.decimal != ".":
             wrong = compute.match_substring(cells, ".")  # 1.5 must not be read as 1,5

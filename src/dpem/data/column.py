@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +15,13 @@ from dpem.data.writing import Writing
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
 __all__ = [
     "ABOVE",
+    "ABSENT",
     "BELOW",
     "KINDS",
     "LARGEST",
@@ -36,8 +37,8 @@ __all__ = [
 
 NUMBERS = ("continuous", "integer", *TIMES)
 KINDS = (*NUMBERS, "ordered", "categorical", "boolean")
-# What became of a cell. What counts as a finding comes last.
-READ, MISSING, UNREADABLE, OUTSIDE, BELOW, ABOVE = range(6)
+# What became of a cell: ABSENT is missing where none may be. From there on it is not as declared.
+READ, MISSING, ABSENT, UNREADABLE, OUTSIDE, BELOW, ABOVE = range(7)
 OTHER = "other"
 _CHARGE = ("ledger", "number", "hash")
 LARGEST = 1e100  # of a bound: beyond, squares leave the floats
@@ -92,7 +93,9 @@ class Column:
 
     def __post_init__(self) -> None:
         # What only rows would fill, if it were left until then, tells a pickle whether there were any.
-        if not self.is_number:
+        if self.is_number:
+            self._not_there  # noqa: B018
+        else:
             self._codes  # noqa: B018
 
     @property
@@ -177,22 +180,23 @@ class Column:
     def parse(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
         """Return numbers or codes, NaN for what is missing, and what became of each cell.
 
-        That is READ, MISSING where cells may be missing, UNREADABLE for what is no such value (or missing
-        where none may be), OUTSIDE the categories, BELOW or ABOVE the bounds. No cell raises, and no cell
-        changes what another one becomes.
+        That is READ, MISSING where cells may be missing and ABSENT where not, UNREADABLE for what is no such
+        value, OUTSIDE the categories, BELOW or ABOVE the bounds. No cell raises, and no cell changes what
+        another one becomes.
 
         Examples
         --------
         >>> from dpem.data.declarations import declared_column
         >>> age = declared_column("age", {"kind": "integer", "bounds": [0, 120], "missing": True})
         >>> age.parse(np.array([31, "47", 180, None, "old"], dtype=object))
-        (array([ 31.,  47., 120.,  nan,  nan]), array([0, 0, 5, 1, 2], dtype=int8))
+        (array([ 31.,  47., 120.,  nan,  nan]), array([0, 0, 6, 1, 3], dtype=int8))
         """
         null = is_null(cells)
-        if self.writing.na_values:
-            null |= codes(cells, dict.fromkeys(self.writing.na_values, 1)) == 1
         found = np.zeros(len(null), dtype=np.int8)
         values = self._numbers(cells) if self.is_number else self._codes_of(cells)
+        if self.writing.na_values:
+            null |= codes(cells, dict.fromkeys(self.writing.na_values, 1)) == 1
+            null |= np.isin(values, self._not_there)  # however such a number or date is stored
         unreadable = np.isnan(values)
         if self.is_number:
             low, high = self.limits
@@ -209,8 +213,20 @@ class Column:
                 found[unreadable] = OUTSIDE if self.kind != "boolean" else UNREADABLE
         inside[unreadable] = self._fallback
         inside[null] = np.nan if self.missing else self._fallback
-        found[null] = MISSING if self.missing else UNREADABLE
+        found[null] = MISSING if self.missing else ABSENT
         return inside, found
+
+    @cached_property
+    def _not_there(self) -> NDArray[np.float64]:
+        """The na_values of a column of numbers, as numbers."""
+        if not self.is_number or not self.writing.na_values:
+            return np.empty(0)
+        cells = np.array(self.writing.na_values, dtype=object)
+        words = self._numbers(cells)
+        if self.is_time:  # also as ISO 8601
+            iso = replace(self.writing, format=None, na_values=())
+            words = np.append(words, replace(self, writing=iso)._numbers(cells))
+        return words[~np.isnan(words)]
 
     def _numbers(self, cells: Any) -> NDArray[np.float64]:
         if not self.is_time:
@@ -231,10 +247,10 @@ class Column:
                 lambda cell: (
                     known[bool(cell)]
                     if isinstance(cell, bool | np.bool_)
-                    else words.get(category_key(cell).lower(), math.nan)
+                    else words.get(_number_key(cell, words).lower(), math.nan)
                 ),
             )
-        return codes(cells, self._codes)
+        return codes(cells, self._codes, lambda cell: _number_key(cell, self._codes))
 
     def describe(self) -> str:
         """Return in words what values could be."""
@@ -285,3 +301,11 @@ def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: boo
     if missing:
         return "missing"
     return None if categories is None else categories[0]
+
+
+def _number_key(cell: Any, known: Mapping[str, int]) -> str:
+    """Return the key of a cell; text such as "1.0" is the number 1, where only that is known."""
+    key = category_key(cell)
+    if key not in known and key[-2:] == ".0" and key[:-2] in known:
+        return key[:-2]
+    return key

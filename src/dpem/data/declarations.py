@@ -63,7 +63,9 @@ def declared_column(name: Any, declared: Any) -> Column:
     writing = declared_writing(name, kind, declared)
     bounds = None
     if declared.get("bounds") is not None:
-        bounds = _bounds(name, _in_steps(name, kind, writing, declared["bounds"]))
+        given = declared["bounds"]
+        shown = list(map(str, given)) if kind in TIMES and isinstance(given, list | tuple) else None
+        bounds = _bounds(name, _in_steps(name, kind, writing, given), shown)
     if kind == "integer" and bounds is not None and any(bound != round(bound) for bound in bounds):
         raise _validate.fail(f"whole numbers as bounds of column {name!r}", "bounds", list(bounds))
     categories: tuple[Any, ...] | None = (False, True) if kind == "boolean" else None
@@ -115,6 +117,8 @@ def _origin(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
 
 def _in_steps(name: str, kind: str, writing: Writing, declared: Any) -> Any:
     """Return the bounds of dates, times and durations as numbers of steps; others as they are."""
+    if isinstance(declared, np.ndarray):
+        declared = list(declared)
     if kind not in TIMES or not isinstance(declared, Sequence) or isinstance(declared, str):
         return declared
     steps = []
@@ -122,14 +126,12 @@ def _in_steps(name: str, kind: str, writing: Writing, declared: Any) -> Any:
         try:
             steps.append(time_steps(bound, kind, str(writing.resolution), None))
         except (TypeError, ValueError, OverflowError) as error:
-            form = "'1 day, 2:30:00'" if kind == "duration" else "'2024-01-31'"
-            raise _validate.fail(
-                f"bounds of column {name!r} such as {form}", "bounds", bound, "Write them as ISO 8601."
-            ) from error
+            form = "'1 day, 2:30:00', or numbers," if kind == "duration" else "'2024-01-31'"
+            raise _validate.fail(f"bounds of column {name!r} such as {form}", "bounds", str(bound)) from error
     return steps
 
 
-def _bounds(name: str, declared: Any) -> tuple[float, float]:
+def _bounds(name: str, declared: Any, shown: Any = None) -> tuple[float, float]:
     try:
         low, high = declared
     except (TypeError, ValueError) as error:
@@ -141,7 +143,7 @@ def _bounds(name: str, declared: Any) -> tuple[float, float]:
         ) from error
     low, high = _validate.real(low, f"bounds of {name!r}"), _validate.real(high, f"bounds of {name!r}")
     if not -np.inf < low < high < np.inf:
-        raise _validate.fail(f"finite bounds low < high for column {name!r}", "bounds", [low, high])
+        raise _validate.fail(f"finite bounds low < high for column {name!r}", "bounds", shown or [low, high])
     if max(-low, high) > LARGEST or high - low < 1 / LARGEST:
         raise _validate.fail(
             f"bounds within {LARGEST:g} and at least {1 / LARGEST:g} apart for column {name!r}",

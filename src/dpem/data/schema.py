@@ -286,5 +286,6 @@ def _file_kind(path: Path) -> str:
 def require_schema(schema: Any) -> Schema:
     """Return a schema as it is, and raise for anything else."""
     if not isinstance(schema, Schema):
-        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__)
+        remedy = "Write dpem.Schema({...})." if isinstance(schema, Mapping) else ""
+        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__, remedy)
     return schema

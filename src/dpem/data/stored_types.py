@@ -34,13 +34,15 @@ _WORDS = {
     "text": "text",
     "moment": "dates or times",
     "duration": "durations",
-    "nested": "lists or records",
+    "clock": "times of day",
+    "nested": "lists, records or intervals",
     "bytes": "bytes",
 }
 _REMEDIES = {
     "moment": "Declare it as 'date' or 'datetime', or convert it.",
     "duration": "Declare it as 'duration', or convert it to a number.",
     "nested": "Take single values out of them into columns of their own.",
+    "clock": "Convert it to a number of seconds, or to text.",
     "bytes": "Decode them to text or numbers first.",
     "number": "Declare it as a number, or give the format of dates that are written as numbers, such as "
     "format='%Y%m%d'.",
@@ -87,7 +89,23 @@ def stored_types(table: Any) -> dict[Any, str]:
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
         return {}
-    return {name: stored_type(dtype) for name, dtype in frame.schema.items()}
+    odd = _odd_types(table)
+    return {name: odd.get(name, stored_type(dtype)) for name, dtype in frame.schema.items()}
+
+
+def _odd_types(table: Any) -> dict[str, str]:
+    """Return Arrow's types that narwhals does not know."""
+    if nw.get_native_namespace(table).__name__ != "pyarrow":
+        return {}
+    import pyarrow as pa  # noqa: PLC0415  (there, since the table is)
+
+    found = {}
+    for column in table.schema:
+        if pa.types.is_fixed_size_binary(column.type):
+            found[column.name] = "bytes"
+        elif pa.types.is_interval(column.type):
+            found[column.name] = "nested"
+    return found
 
 
 def _of_letter(letter: str) -> str:
@@ -101,6 +119,8 @@ def _of_pandas(dtype: Any) -> str:
 
         frame = nw.from_native(pa.table({"x": pa.array([], dtype.pyarrow_dtype)}), eager_only=True)
         return stored_type(frame.schema["x"])
+    if dtype.name.startswith(("period", "interval")):
+        return "nested"
     if dtype.name == "category":
         return "text"  # of whatever its categories are: they are values
     return _of_letter(dtype.kind)
@@ -111,7 +131,8 @@ def stored_type(dtype: Any) -> str:
     tests = {
         "boolean": dtype == nw.Boolean,
         "number": dtype.is_numeric(),
-        "duration": dtype in (nw.Duration, nw.Time),
+        "duration": dtype == nw.Duration,
+        "clock": dtype == nw.Time,
         "moment": dtype.is_temporal(),
         "nested": dtype.is_nested(),
         "bytes": dtype == nw.Binary,

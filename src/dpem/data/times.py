@@ -7,7 +7,9 @@ taken at UTC. Each cell is read by itself.
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import math
+import numbers
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ __all__ = [
     "array_steps",
     "default_resolution",
     "from_steps",
+    "is_whole_format",
     "text_of_steps",
     "time_steps",
 ]
@@ -37,8 +40,14 @@ RESOLUTIONS = {
     "microsecond": ("us", 1),
 }
 _EPOCH = dt.datetime(1970, 1, 1)
+_PARTS = ("days", "hours", "minutes", "seconds")
+_NUMBER = re.compile(r"^[+-]?\d+(\.\d*)?$")
+_ISO_DURATION = re.compile(
+    r"^\s*(?P<sign>-)?P(?:(?P<days>\d+)D)?(?P<plus>(?!))?"
+    r"(?:T(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?\s*$"
+)
 _DURATION = re.compile(
-    r"^\s*(?P<sign>-)?(?:(?P<days>\d+)\s*(?:d|days?),?\s*)?"
+    r"^\s*(?P<sign>-)?(?:(?P<days>\d+)\s*(?:d|days?),?\s*)?(?P<plus>\+)?"
     r"(?:(?P<hours>\d+):(?P<minutes>\d{1,2})(?::(?P<seconds>\d{1,2}(?:\.\d+)?))?)?\s*$",
     re.IGNORECASE,
 )
@@ -63,8 +72,10 @@ def time_steps(cell: Any, kind: str, resolution: str, form: str | None) -> float
     """
     size = RESOLUTIONS[resolution][1]
     if kind == "duration":
-        if isinstance(cell, int | float | np.integer | np.floating) and not isinstance(cell, bool):
+        if _is_number(cell):
             return float(np.rint(float(cell)))
+        if isinstance(cell, str | bytes) and _NUMBER.match(_text(cell)):
+            return float(np.rint(float(_text(cell))))
         return _nearest(_duration(cell), size)
     return _floor(_moment(cell, form), size)
 
@@ -85,8 +96,9 @@ def _moment(cell: Any, form: str | None) -> dt.timedelta:
         cell = cell.astype("datetime64[us]").item()
     if hasattr(cell, "to_pydatetime"):  # of pandas
         cell = cell.to_pydatetime(warn=False)
-    if form is not None and isinstance(cell, int | np.integer) and not isinstance(cell, bool):
-        cell = str(int(cell))  # 20240131 as %Y%m%d
+    if form is not None and _is_number(cell):
+        # 20240131 as %Y%m%d; a float, too: a null elsewhere makes all integers of a column floats.
+        cell = str(int(cell)) if cell == int(cell) else "?"
     if isinstance(cell, str):
         text = cell.strip()
         iso = form is None
@@ -108,16 +120,32 @@ def _duration(cell: Any) -> dt.timedelta:
         cell = cell.astype("timedelta64[us]").item()
     if isinstance(cell, dt.timedelta):  # that of pandas, too, without its nanoseconds
         return dt.timedelta(days=cell.days, seconds=cell.seconds, microseconds=cell.microseconds)
-    found = _DURATION.match(cell)
-    if found is None or found["days"] is found["hours"] is None:
+    for form in (_DURATION, _ISO_DURATION):
+        found = form.match(cell)
+        if found is not None and any(
+            found[part] is not None for part in ("days", "hours", "minutes", "seconds")
+        ):
+            break
+    else:
         raise ValueError
-    whole = dt.timedelta(
-        days=int(found["days"] or 0),
+    days = int(found["days"] or 0) * (-1 if found["sign"] and found["plus"] else 1)
+    clock = dt.timedelta(
         hours=int(found["hours"] or 0),
         minutes=int(found["minutes"] or 0),
         seconds=float(found["seconds"] or 0),
     )
+    if found["plus"]:  # -1 days +23:00:00, as pandas writes it
+        return dt.timedelta(days=days) + clock
+    whole = dt.timedelta(days=days) + clock
     return -whole if found["sign"] else whole
+
+
+def _is_number(cell: Any) -> bool:
+    return isinstance(cell, numbers.Real | decimal.Decimal) and not issubclass(type(cell), bool)
+
+
+def _text(cell: str | bytes) -> str:
+    return (cell.decode() if isinstance(cell, bytes) else cell).strip()
 
 
 def array_steps(cells: NDArray[Any], kind: str, resolution: str) -> NDArray[np.float64]:
@@ -126,11 +154,23 @@ def array_steps(cells: NDArray[Any], kind: str, resolution: str) -> NDArray[np.f
         return np.full(len(cells), np.nan)
     missing = np.isnat(cells)
     size = RESOLUTIONS[resolution][1]
-    # Microseconds hold 290,000 years; NumPy rounds finer units towards the past.
+    # Microseconds hold 290,000 years; NumPy rounds finer units towards the past, and coarser ones could
+    # leave that range: they are far outside any bounds.
+    far = _beyond(cells)
+    cells = np.where(far != 0, np.zeros(1, cells.dtype), cells)
     microseconds = np.where(missing, np.zeros(1, cells.dtype), cells).astype(f"{cells.dtype.kind}8[us]")
     whole = microseconds.astype(np.int64)
     steps = np.rint(whole / size) if kind == "duration" else np.asarray(whole // size, dtype=np.float64)
-    return np.where(missing, np.nan, steps)
+    return np.where(missing, np.nan, np.where(far != 0, np.copysign(np.inf, far), steps))
+
+
+def _beyond(cells: NDArray[Any]) -> NDArray[np.float64]:
+    """Return -1 or 1 for moments that microseconds cannot hold, 0 for all others."""
+    unit = np.datetime_data(cells.dtype)[0]
+    per_unit = {"Y": 3.2e13, "M": 2.7e12, "W": 6.1e11, "D": 8.7e10, "h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3}
+    whole = cells.astype(np.int64).astype(np.float64)
+    far = np.abs(whole) * per_unit.get(unit, 1.0) > 9e18
+    return np.where(far & ~np.isnat(cells), np.sign(whole), 0.0)
 
 
 def from_steps(steps: NDArray[np.float64], kind: str, resolution: str) -> NDArray[Any]:
@@ -164,5 +204,30 @@ def text_of_steps(steps: float, kind: str, resolution: str, form: str | None = N
         return str(moved) if moved >= dt.timedelta() else f"-{-moved}"
     moment = _EPOCH + moved
     if form is not None:
-        return moment.strftime(form)
+        # Python writes years before 1000 with fewer digits than it reads, and no zone for times without one.
+        return moment.replace(tzinfo=dt.UTC).strftime(form.replace("%Y", f"{moment.year:04}"))
     return moment.date().isoformat() if kind == "date" else moment.isoformat()
+
+
+_TRIED = (
+    dt.datetime(1962, 3, 4, 17, 25, tzinfo=dt.UTC),
+    dt.datetime(2031, 12, 30, 5, 6, tzinfo=dt.UTC),
+)
+
+
+def is_whole_format(form: str, kind: str) -> bool:
+    """Whether a format of `strptime` reads back what it writes: a whole date, and the hours of a time.
+
+    Examples
+    --------
+    >>> is_whole_format("%d.%m.%Y", "date"), is_whole_format("%d.%m.%y", "date")
+    (True, False)
+    """
+    for moment in _TRIED:
+        try:
+            found = dt.datetime.strptime(moment.strftime(form), form).replace(tzinfo=dt.UTC)
+        except ValueError:
+            return False
+        if found.date() != moment.date() or (kind == "datetime" and found.hour != moment.hour):
+            return False
+    return True

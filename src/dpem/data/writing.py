@@ -5,13 +5,14 @@ All of it is declared. A cell that is not written so cannot be read, and goes to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dpem import _validate
 from dpem.data.cells import category_key
-from dpem.data.times import RESOLUTIONS, TIMES, default_resolution
+from dpem.data.times import RESOLUTIONS, TIMES, default_resolution, is_whole_format
 from dpem.errors import InvalidArgumentError
 
 __all__ = ["KEYS", "Writing", "declared_writing"]
@@ -64,9 +65,17 @@ class Writing:
         """Whether numbers are written as Python writes them."""
         return self.decimal == "." and self.thousands is None
 
+    @property
+    def grouped(self) -> str:
+        """A pattern of numbers with thousands separators in the right places: 1,5 is not 15."""
+        group, point = re.escape(self.thousands or ""), re.escape(self.decimal)
+        return rf"^\s*[+-]?[0-9]{{1,3}}({group}[0-9]{{3}})+({point}[0-9]*)?\s*$"
+
     def number_text(self, text: str) -> str:
-        """Return a number's text as Python writes it."""
-        if self.thousands is not None:
+        """Return a number's text as Python writes it; "" for what is not written so."""
+        if self.thousands is not None and self.thousands in text:
+            if re.match(self.grouped, text) is None:
+                return ""
             text = text.replace(self.thousands, "")
         if self.decimal != ".":
             if "." in text:  # it is no number here: 1.5 must not be read as 1,5
@@ -109,6 +118,8 @@ def declared_writing(name: str, kind: str, declared: Mapping[str, Any]) -> Writi
             f"Expected a thousands separator other than the decimal one for column {name!r}, got "
             f"{given['thousands']!r} for both. Declare decimal too, such as decimal=','."
         )
+    if "na_values" in given and not declared.get("missing", False):
+        raise InvalidArgumentError(f"Expected missing = true for column {name!r} with na_values, got none.")
     for key in ("true", "false", "na_values"):
         if key in given:
             given[key] = _words(name, key, given[key])
@@ -119,15 +130,29 @@ def declared_writing(name: str, kind: str, declared: Mapping[str, Any]) -> Writi
             f"Expected different words for true and false of column {name!r}, got {sorted(both)} for both. "
             f"Declare both true=[...] and false=[...]."
         )
+    _check_times(name, kind, given)
+    return Writing(**given)
+
+
+def _check_times(name: str, kind: str, given: dict[str, Any]) -> None:
+    """Check the format and the resolution of dates, times and durations; give them the usual one."""
     if "format" in given:
         form = _validate.text(given["format"], f"format of column {name!r}")
-        if "%" not in form:
-            raise _validate.fail(f"a format such as '%d.%m.%Y' for column {name!r}", "format", form)
+        if not is_whole_format(form, kind):
+            hours = ", and hours (or kind 'date')" if kind == "datetime" else ""
+            raise _validate.fail(
+                f"a format such as '%d.%m.%Y' for column {name!r}",
+                "format",
+                form,
+                f"It must hold the day, the month and a year of four digits{hours}.",
+            )
     if kind in TIMES:
         resolution = given.setdefault("resolution", default_resolution(kind))
         allowed = ("day",) if kind == "date" else tuple(RESOLUTIONS)
-        _validate.one_of(resolution, f"resolution of column {name!r}", allowed)
-    return Writing(**given)
+        if resolution not in allowed:
+            remedy = "Dates have the resolution of a day: leave it out." if kind == "date" else ""
+            what = f"one of {', '.join(allowed)} for column {name!r}"
+            raise _validate.fail(what, "resolution", resolution, remedy)
 
 
 def _words(name: str, key: str, declared: Any) -> tuple[str, ...]:
@@ -135,4 +160,7 @@ def _words(name: str, key: str, declared: Any) -> tuple[str, ...]:
     items = [declared] if one else list(declared) if isinstance(declared, Sequence) else []
     if not items or not all(isinstance(item, str | int | float) for item in items):
         raise _validate.fail(f"a list of words for column {name!r}", key, declared)
-    return tuple(category_key(item) for item in items)
+    words = tuple(filter(None, map(category_key, items)))  # blank cells are missing anyway
+    if not words:
+        raise _validate.fail(f"words that are not blank for column {name!r}", key, declared)
+    return words

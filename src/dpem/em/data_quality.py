@@ -1,8 +1,9 @@
 """A paid look at how well the schema reads the rows: noisy counts, per column, of cells that went wrong.
 
 A column of unreadable cells fits like any other: all its rows lie at one place. Nothing free may tell, since
-a count of cells depends on rows. So a hundredth of the budget buys it: for each column how many cells could
-not be read, were outside the categories, or were clipped at a bound. Eq. (S-12), proofs/sensitivity.md.
+a count of cells depends on rows. So a hundredth of the budget buys it: for each column how many cells were
+missing where none may be, could not be read, were outside the categories, or were clipped at a bound.
+Eq. (S-12), docs/proofs/sensitivity.md.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.data.column import ABOVE, BELOW, MISSING, OUTSIDE, READ, UNREADABLE
+from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, OUTSIDE, READ, UNREADABLE
 from dpem.em.contingency import Histograms
 from dpem.em.plan import Stage
 from dpem.errors import DataQualityWarning
@@ -31,11 +32,17 @@ __all__ = ["STAGE", "DataQuality", "release_quality", "with_quality_stage"]
 
 STAGE = "data quality"
 SHARE = 0.01  # of mu^2
-FINDINGS = ("unreadable", "outside", "clipped")
+FINDINGS = ("absent", "unreadable", "outside", "clipped")
 # A column is called bad where so many deviations of noise below the count there are still so many rows bad.
 _DEVIATIONS = 4.0
 _BAD = 0.02
-_CELL = {READ: 0, MISSING: 0, UNREADABLE: 1, OUTSIDE: 2, BELOW: 3, ABOVE: 3}
+_MEANING = {
+    "absent": "Missing cells went to the middle of the bounds, or to one category: declare missing = true.",
+    "unreadable": "Unreadable cells did, too: correct how the schema says that cells are written.",
+    "outside": "Cells outside the categories went to their declared place.",
+    "clipped": "Clipped cells lie at a bound.",
+}
+_CELL = {READ: 0, MISSING: 0, ABSENT: 1, UNREADABLE: 2, OUTSIDE: 3, BELOW: 4, ABOVE: 4}
 _CELL_OF = np.array([_CELL[found] for found in range(len(_CELL))], dtype=np.float64)
 
 
@@ -47,8 +54,9 @@ class DataQuality:
     ----------
     columns : tuple of str
         The columns.
-    counts : ndarray of shape (n_columns, 3)
-        For each column the noisy number of cells that were unreadable, outside the categories, and clipped.
+    counts : ndarray of shape (n_columns, 4)
+        For each column the noisy number of cells that were missing where the schema allows none, unreadable,
+        outside the categories, and clipped.
     noise : float
         Standard deviation of the noise of each count.
     n_rows : float
@@ -69,7 +77,7 @@ class DataQuality:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The shares of rows, (n_columns, 3), held to 0 and 1."""
+        """The shares of rows, (n_columns, 4), held to 0 and 1."""
         return np.clip(self.counts / self.n_rows, 0.0, 1.0)
 
     @property
@@ -100,10 +108,11 @@ class DataQuality:
             for name, shares in list(found.items())[:5]
         )
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
+        kinds = [what for what in FINDINGS if any(what in shares for shares in found.values())]
+        meaning = " ".join(_MEANING[what] for what in kinds)
         warnings.warn(
-            f"The schema does not fit the rows ({words}{more}; noisy shares of rows). What the model says of "
-            f"these columns is about the places that such cells go to. Run dpem check, or dpem.check_table, "
-            f"on the table, and correct how cells are written.",
+            f"The schema does not fit the rows ({words}{more}; noisy shares of rows). {meaning} Run dpem "
+            f"check, or dpem.check_table, on the table.",
             DataQualityWarning,
             stacklevel=stacklevel + 1,
         )
@@ -121,7 +130,7 @@ class DataQuality:
 
 @dataclass(frozen=True)
 class _FindingCells:
-    """What became of each cell as one of four levels (a `RowGrid`): good, unreadable, outside, clipped."""
+    """What became of each cell as one of five levels (a `RowGrid`): good, then the findings."""
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         return _CELL_OF[columns.astype(np.intp)]
@@ -138,7 +147,7 @@ def with_quality_stage(plan: Plan, n_columns: int) -> Plan:
 
 
 def release_quality(gate: ReleaseGate, columns: Sequence[str]) -> tuple[NDArray[np.float64], float]:
-    """Release the counts, first of all: (n_columns, 3), and the deviation of their noise."""
+    """Release the counts, first of all: (n_columns, 4), and the deviation of their noise."""
     released = gate.release(STAGE, _statistic(len(columns)), _FindingCells(), of_findings=True)
     counts = released.values.reshape(len(columns), 1 + len(FINDINGS))[:, 1:]
     return counts, float(released.noise_stddev[0])

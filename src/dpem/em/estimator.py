@@ -462,7 +462,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         restored.data_quality_ = None
         if quality:
             columns = () if restored.schema is None else restored.schema.names
-            require_numbers(quality, {"quality_counts": (len(columns), 3), "quality_noise": (2,)})
+            require_numbers(quality, {"quality_counts": (len(columns), 4), "quality_noise": (2,)})
             require_positive("quality_noise", quality["quality_noise"])
             restored.data_quality_ = DataQuality.from_arrays(columns, quality)
         if restored.plan_ is not None:

@@ -142,7 +142,7 @@ _DESCRIPTIONS = (
     types.MethodDescriptorType,
     types.UnionType,
     types.WrapperDescriptorType,
-    type(collections.namedtuple("_Pair", "first").first),
+    type(vars(collections.namedtuple("_Pair", "first"))["first"]),
 )
 _NO_CODE = (lambda: None).__code__
 

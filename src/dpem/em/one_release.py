@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data import Domain, Schema
-from dpem.data.column import UNREADABLE
+from dpem.data.column import ABSENT
 from dpem.data.domain import GRID
 from dpem.data.schema import require_schema
 from dpem.em.opened_ledger import opened_ledger
@@ -135,4 +135,4 @@ class ClippedRows:
         """Return 2^24 for each row that was clipped or zeroed, 0 for each that was not."""
         if self.domain.schema is None:
             return self.domain.changed(columns)
-        return np.where((columns >= UNREADABLE).any(axis=0), GRID, 0.0)[None]
+        return np.where((columns >= ABSENT).any(axis=0), GRID, 0.0)[None]

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpem import _validate
 from dpem._threads import thread_count
 from dpem._warnings import warn
-from dpem.data.column import UNREADABLE
+from dpem.data.column import ABSENT
 from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
@@ -354,7 +354,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             cell[0] = value
             parsed, found = column.parse(cell)
             fraction = column.is_whole and isinstance(value, float) and value != parsed[0]
-            if found[0] >= UNREADABLE or fraction or (value is None and not column.missing):
+            if found[0] >= ABSENT or fraction or (value is None and not column.missing):
                 raise _validate.fail(f"a value of column {name!r} ({_values_of(column)})", "given", value)
             fixed[j] = float(parsed[0])
         return fixed

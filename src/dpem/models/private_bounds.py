@@ -197,7 +197,10 @@ def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
         return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})
     draft = Schema.from_types(X)
     # pandas makes a column of integers one of floats if a single cell is null: both are drafted alike.
-    inferred = [name for name, dtype in getattr(X, "dtypes", {}).items() if isinstance(dtype, np.dtype)]
+    types = getattr(X, "dtypes", None)
+    inferred = (
+        [n for n, dtype in types.items() if isinstance(dtype, np.dtype)] if hasattr(types, "items") else []
+    )
     whole = [c.name for c in draft.columns if c.kind == "integer" and c.name in inferred]
     draft = draft.declare({name: {"kind": "continuous"} for name in whole})
     return draft.select([name for name in draft.names if name != person])

@@ -435,6 +435,11 @@ class Ledger:
             raise LedgerError(
                 f"Expected a release that a ledger paid for, got one that none did ({purpose})."
             )
+        if charge.ledger != self.name:
+            raise LedgerError(
+                f"Expected the ledger of {charge.ledger!r}, which paid for this release, got that of "
+                f"{self.name!r}. Is it the right file?"
+            )
         self.verify(Head(charge.number, charge.hash))
         record = self.history()[charge.number - 1]
         same = {
