@@ -49,6 +49,16 @@ def write(path, metadata, arrays):
         np.savez_compressed(file, metadata=text(metadata), **arrays)
 
 
+def with_metadata(path, other, change):
+    """Write a copy of a model file whose metadata a function has changed; return its path."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    metadata = json.loads(bytes(arrays.pop("metadata")))
+    change(metadata)
+    write(other, metadata, arrays)
+    return other
+
+
 def npy(array):
     """Return an array as a member of a file."""
     member = io.BytesIO()

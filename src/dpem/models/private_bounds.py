@@ -197,10 +197,9 @@ def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
         return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})
     draft = Schema.from_types(X)
     # pandas makes a column of integers one of floats if a single cell is null: both are drafted alike.
-    types = getattr(X, "dtypes", None)
-    inferred = (
-        [n for n, dtype in types.items() if isinstance(dtype, np.dtype)] if hasattr(types, "items") else []
-    )
+    types: Any = getattr(X, "dtypes", None)
+    types = types if hasattr(types, "items") else {}
+    inferred = [name for name, dtype in types.items() if isinstance(dtype, np.dtype)]
     whole = [c.name for c in draft.columns if c.kind == "integer" and c.name in inferred]
     draft = draft.declare({name: {"kind": "continuous"} for name in whole})
     return draft.select([name for name in draft.names if name != person])

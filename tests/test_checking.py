@@ -1,0 +1,163 @@
+"""The preflight: what it finds, what it names, what it must not say, and all that it reads."""
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import dpem
+from dpem import Schema, check_table
+from dpem.errors import InvalidArgumentError
+from dpem.testing import trial_table
+from support.commands import called
+
+NUMBER = {"kind": "continuous", "bounds": [0, 20_000]}
+
+
+def remedies(cells, declared):
+    """Return what is found of one column of text."""
+    return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).columns[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "declared", "expected"),
+    [
+        (["1,234.50", "2,000.00", "17"], NUMBER, 'thousands = ","'),
+        (["1.234,50", "2.225,00", "3,75"], NUMBER, 'decimal = ",", thousands = "."'),
+        (["1,5", "2,25", "3"], NUMBER, 'decimal = ","'),
+        (["31.01.2024", "01.02.2024"], {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"]}, "%d.%m.%Y"),
+        (["NA", "3", "N/A"], NUMBER, "na_values"),
+        (["31.01.2024", "NA"] * 9, {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"]}, "na_values"),
+    ],
+)
+def test_a_way_of_writing_is_named(cells, declared, expected):
+    """The line of the schema, first of all the right one; with it the column is read."""
+    column = remedies(cells, declared)
+    assert not column.is_read
+    assert expected in column.remedies[0]
+    assert any(f"In the schema: {column.remedies[0]}" in words for words in _findings(cells, declared))
+
+
+def _findings(cells, declared):
+    return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).findings
+
+
+def test_declared_separators_and_an_odd_cell():
+    assert remedies(["1,234", "n.d."], NUMBER | {"thousands": ","}).unreadable == 0.5
+
+
+def test_shares_are_exact_and_bounds_are_not_told():
+    """Of bounds and categories no value and no suggestion; what a look at this page means is said."""
+    table = pd.DataFrame(
+        {
+            "age": [-5.0, 31.0, 47.0, 999.0, np.nan],
+            "ward": ["a", "b", "secretward", None, "a"],
+            "one": [1, 1, 1, 1, 1],
+        }
+    )
+    schema = Schema(
+        {
+            "age": {"kind": "integer", "bounds": [0, 120]},
+            "ward": {"kind": "categorical", "categories": ["a", "b"], "missing": True},
+            "one": {"kind": "integer", "bounds": [0, 9]},
+        }
+    )
+    check = check_table(table, schema)
+    age, ward, one = check.columns
+    assert (age.below, age.above, age.absent, age.read) == (0.2, 0.2, 0.2, 0.8)
+    assert (ward.outside, ward.missing, ward.read) == (0.2, 0.2, 0.8)
+    assert one.narrow
+    assert not age.narrow
+    words = str(check)
+    assert words.startswith("NOT FOR RELEASE")
+    assert "from_rows = true" in words
+    assert "dpem.private_bounds" in words
+    for value in ("999", "secretward", "-5"):
+        assert value not in words
+    assert check.to_frame().loc["age", "below"] == 0.2
+
+
+def forms(frame, folder):
+    """Return the same table in every form that a fit accepts."""
+    frame.to_csv(folder / "t.csv", index=False)
+    frame.to_parquet(folder / "t.parquet")
+    half = len(frame) // 2
+    return {
+        "pandas": frame,
+        "polars": pl.from_pandas(frame),
+        "arrow": pa.Table.from_pandas(frame),
+        "csv": folder / "t.csv",
+        "parquet": folder / "t.parquet",
+        "files": [folder / "t.csv"],
+        "batches": lambda: iter([frame.iloc[:half], frame.iloc[half:]]),
+        "dask": dd.from_pandas(frame, npartitions=3),
+        "rows": frame.to_numpy(dtype=object),
+    }
+
+
+def test_all_that_a_fit_accepts_is_checked_alike(tmp_path):
+    frame = trial_table("amounts", n_rows=400)
+    schema = Schema({"amount": NUMBER, "age": {"kind": "integer", "bounds": [20, 80]}})
+    shares = [
+        [vars(column) | {"remedies": ()} for column in check_table(table, schema).columns]
+        for table in forms(frame, tmp_path).values()
+    ]
+    assert all(one == shares[0] for one in shares[1:])
+
+
+def test_persons_with_too_many_rows_and_scales():
+    table = trial_table("age_income", n_rows=300).assign(id=[*range(290), *[0] * 10])
+    schema = Schema(
+        {
+            "age": {"kind": "continuous", "bounds": [0, 120]},
+            "income": {"kind": "continuous", "bounds": [0, 300_000]},
+        }
+    )
+    words = "\n".join(check_table(table, schema, person="id").findings)
+    assert "persons have more than 1 row" in words
+    assert "2,500 times as wide" in words
+    assert "persons" not in "\n".join(check_table(table, schema, person="id", rows_per_person=11).findings)
+
+
+def test_a_file_without_names_is_recognised(tmp_path):
+    (tmp_path / "t.csv").write_text("31,2.5\n47,1.5\n")
+    schema = Schema({"age": {"kind": "integer", "bounds": [0, 120]}})
+    with pytest.raises(InvalidArgumentError) as caught:
+        check_table(tmp_path / "t.csv", schema)
+    assert "--header" in caught.value.__notes__[0]
+    assert "31" not in str(caught.value)
+
+
+def test_the_command(tmp_path, capsys):
+    """Exit code 1 while a column is not read, 0 once it is; the ledger is never touched."""
+    frame = trial_table("answers", n_rows=200)
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    schema = Schema({"smoker": {"kind": "boolean"}, "age": {"kind": "integer", "bounds": [0, 120]}})
+    schema.save(tmp_path / "s.toml")
+    found = called(capsys, "check", tmp_path / "t.csv", "-s", tmp_path / "s.toml")
+    assert found.code == 1
+    assert found.out.startswith("NOT FOR RELEASE")
+    assert "na_values" in found.out
+    schema.declare({"smoker": {"missing": True, "na_values": ["n/a"]}}).save(tmp_path / "s.toml")
+    found = called(capsys, "check", tmp_path / "t.csv", "-s", tmp_path / "s.toml", "--json")
+    assert found.code == 0
+    assert found.json["notice"] == "NOT FOR RELEASE"
+    assert found.json["is_read"]
+
+
+def test_a_check_changes_no_fit(tmp_path):
+    """Models before and after a check are the same, and nothing is charged."""
+    from dpem.testing import insecure_noise
+
+    frame = trial_table("amounts", n_rows=500)
+    schema = Schema({"age": {"kind": "integer", "bounds": [0, 120]}})
+    centres = []
+    for look in (False, True):
+        if look:
+            check_table(frame, schema)
+        with pytest.warns(dpem.errors.InsecureNoiseWarning), insecure_noise(0):
+            model = dpem.KMeans(2, epsilon=5.0, schema=schema, random_state=0).fit(frame)
+        centres.append(model.cluster_centers_)
+    np.testing.assert_array_equal(*centres)
