@@ -208,8 +208,8 @@ class PrivateEM(ModelEstimator):
     """Fit a model of your own by EM under differential privacy.
 
     Each step releases the sum of the model's expected statistics with one Gaussian mechanism, every row's
-    vector cut to a norm C: the model's own bound, or `clip_norm`. No mistake in the model costs
-    privacy (:class:`dpem.ExponentialFamily` tells why); docs/plug-in.md is a tutorial.
+    vector cut to a norm C: the model's own bound, or `clip_norm`. The model's code is
+    read before anything is charged (:class:`dpem.ExponentialFamily`); docs/plug-in.md is a tutorial.
 
     Parameters
     ----------
