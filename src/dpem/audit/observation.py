@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import logging
 import pickle
 import struct
 import warnings
@@ -19,6 +20,8 @@ from dpem.em.recording import RecordedRelease, Recording, recording
 from dpem.em.standard_errors import few_draws
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from dpem.audit.subject import Subject
@@ -75,6 +78,7 @@ def observe(
         contextlib.redirect_stdout(printed),
         contextlib.redirect_stderr(printed),
         few_draws(2),
+        _log_records() as logged,
         listening(lambda *step: steps.append(step)),
         recording(transcript),
     ):
@@ -82,17 +86,55 @@ def observe(
         try:
             result = subject.run(rows, ledger)
         except Exception as raised:  # noqa: BLE001  (whatever is raised is seen by whoever runs it)
-            error = f"{type(raised).__name__}: {raised}"
+            error = _all_words(raised)
     seen = flattened(
         {
             "error": error,
             "warnings": [f"{warning.category.__name__}: {warning.message}" for warning in warned],
             "printed lines": printed.getvalue().splitlines(),
+            "log records": logged,
             "progress": steps,
             "result": result,
         }
     )
     return Observation(transcript, seen, result, error)
+
+
+def _all_words(raised: BaseException | None) -> str:
+    """Return what an exception says, with its notes and those that led to it."""
+    words: list[str] = []
+    while raised is not None and len(words) < 20:
+        words.append(f"{type(raised).__name__}: {raised}")
+        words += [f"note: {note}" for note in getattr(raised, "__notes__", ())]
+        raised = raised.__cause__ or raised.__context__
+    return "\n".join(words)
+
+
+@contextlib.contextmanager
+def _log_records() -> Iterator[list[str]]:
+    """Collect what any logger of the package is told, of every level, also where nobody listens."""
+    found: list[str] = []
+
+    class Collecting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            found.append(f"{record.name} {record.levelname} {record.getMessage()}")
+
+    handler = Collecting(level=0)
+    root, before = logging.getLogger(), logging.root.manager.disable
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "dpem"]
+    loggers = [root, *map(logging.getLogger, names)]
+    levels = [logger.level for logger in loggers]
+    root.addHandler(handler)
+    logging.disable(logging.NOTSET)
+    for logger in loggers:
+        logger.setLevel(1)
+    try:
+        yield found
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+        logging.disable(before)
+        root.removeHandler(handler)
 
 
 class _EnoughError(BaseException):

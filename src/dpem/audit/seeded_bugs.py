@@ -6,6 +6,7 @@ on, everything that is released says that its noise is insecure.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -25,7 +26,7 @@ from dpem.engines.local import LocalEngine
 from dpem.models.kmeans_fit import LloydModel
 from dpem.paper import KMeans, mixture_sums
 from dpem.privacy import mechanisms, sensitivity
-from dpem.privacy.noise import rounded_gaussian
+from dpem.privacy.noise import rounded_gaussian, rounded_laplace
 from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
 
 if TYPE_CHECKING:
@@ -374,6 +375,53 @@ def _log_of_exact_sums() -> list[Any]:
     return [patch.object(LocalEngine, "sum", remembering), patch.object(Progress, "step", step)]
 
 
+def _debug_record_of_exact_sums() -> list[Any]:
+    exact = LocalEngine.sum
+
+    def logged(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
+        found = exact(self, statistic, source, domain)
+        logging.getLogger("dpem.engines").debug("sum %s", int(np.abs(found).sum()))
+        return found
+
+    return [patch.object(LocalEngine, "sum", logged)]
+
+
+def _noise_shared_within_a_release() -> list[Any]:
+    def halved(noise_stddev: float, size: int) -> Any:
+        half = rounded_gaussian(noise_stddev, (size + 1) // 2)
+        return np.concatenate([half, half])[:size]
+
+    return [patch.object(mechanisms, "rounded_gaussian", halved)]
+
+
+def _shaped_noise_drawn_once() -> list[Any]:
+    """Scale one draw to every shape of a release, instead of drawing for each."""
+    kept: dict[str, Any] = {}
+    sound = mechanisms.GaussianMechanism.release
+
+    def release(self: Any, values: Any, shape: Any = None) -> Any:
+        kept.clear()
+        return sound(self, values, shape)
+
+    def again(noise_stddev: float, size: int) -> Any:
+        if "base" not in kept or kept["base"].size < size:
+            kept["base"] = rounded_gaussian(2.0**40, max(size, 64)) / 2.0**40
+        return np.rint(kept["base"][:size] * noise_stddev).astype(np.int64)
+
+    return [
+        patch.object(mechanisms, "rounded_gaussian", again),
+        patch.object(mechanisms.GaussianMechanism, "release", release),
+    ]
+
+
+def _laplace_noise_shared_within_a_release() -> list[Any]:
+    def halved(noise_scale: float, size: int) -> Any:
+        half = rounded_laplace(noise_scale, (size + 1) // 2)
+        return np.concatenate([half, -half])[:size]
+
+    return [patch.object(mechanisms, "rounded_laplace", halved)]
+
+
 def _rows_with_missing_cells_dropped() -> list[Any]:
     sound = TableRows.__init__
 
@@ -450,6 +498,10 @@ BUGS: dict[str, Bug] = {
     "an error message about a row": Bug(_QUICK, _error_about_a_row),
     "a warning that counts rows": Bug(_QUICK, _warning_about_rows),
     "a log line of exact sums": Bug(_QUICK, _log_of_exact_sums),
+    "a debug record of exact sums": Bug(_QUICK, _debug_record_of_exact_sums),
+    "noise shared within a release": Bug("MixedMixture", _noise_shared_within_a_release),
+    "shaped noise drawn once": Bug("GaussianMixture, full", _shaped_noise_drawn_once),
+    "Laplace noise shared within a release": Bug("paper.DPLloyd", _laplace_noise_shared_within_a_release),
     "the ledger charged after reading": Bug(_QUICK, _charged_after_reading),
     "the ledger never charged": Bug(_QUICK, _never_charged),
 }

@@ -32,6 +32,7 @@ SLACK = 1e-12
 _UNLIKELY = 1e-12
 _SHARED = 8  # entries of two noises that agree by chance less than once in 10^12
 _LOW_BITS = 3
+_FEW = 32  # entries that must be left to compare a release with itself
 _AGREEMENT = 0.01  # in deviations
 
 
@@ -126,6 +127,10 @@ def noise_violations(runs: Sequence[Observation]) -> list[Violation]:
         found.append(Violation("bits", "all releases", "low bits of the noise are not uniform: it has holes"))
     if releases and _chance_of_so_little(list(zip(releases, flat, strict=True))) < _UNLIKELY:
         found.append(Violation("noise", "all releases", "it is smaller than the events say"))
+    for release, noise in zip(releases, flat, strict=True):
+        chances = (_chance_of_so_many_repeats(release, noise), _chance_of_such_a_pattern(release, noise))
+        if min(chances) < _UNLIKELY:
+            found.append(Violation("noise", release.stage, "entries of one release share their noise"))
     for (one, first), (two, second) in combinations(zip(releases, flat, strict=True), 2):
         if _same_noise(first / one.noise_scale, second / two.noise_scale, one, two):
             found.append(Violation("noise", f"{one.stage} and {two.stage}", "the same noise was used twice"))
@@ -183,6 +188,42 @@ def _chance_of_low_bits(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float6
         return 1.0
     expected = counts.sum() / counts.size
     return float(special.chdtrc(counts.size - 1, ((counts - expected) ** 2).sum() / expected))
+
+
+def _chance_of_so_many_repeats(release: RecordedRelease, noise: NDArray[np.float64]) -> float:
+    """Return how likely independent entries agree in size as often as these, up to rounding.
+
+    Entries are taken in units of their own noise: one that was drawn once and scaled to several shapes agrees
+    with itself, also with its sign turned. The number of pairs that agree by chance is nearly Poisson.
+    """
+    wide = (release.noise_scale >= 2.0**8) & (np.abs(noise) < 2.0**52)
+    sizes = np.abs(noise[wide]) / release.noise_scale[wide]
+    if sizes.size < 2:
+        return 1.0
+    rounding = 1.0 / release.noise_scale[wide].min()
+    agreeing = int((np.diff(np.sort(sizes)) <= rounding).sum())
+    # The density of the difference of two such sizes at zero: of half-normal and of exponential ones.
+    density = 0.5 if isinstance(release.event, LaplaceEvent) else 1 / np.sqrt(np.pi)
+    expected = sizes.size * (sizes.size - 1) / 2 * 2 * rounding * density
+    return float(special.pdtrc(agreeing - 1, expected)) if agreeing else 1.0
+
+
+def _chance_of_such_a_pattern(release: RecordedRelease, noise: NDArray[np.float64]) -> float:
+    """Return how likely independent Gaussian entries resemble themselves so much, moved by some places.
+
+    A sum of m products of independent standard normals exceeds t with a chance of at most
+    exp(-x t) (1 - x^2)^(-m/2), for every x below 1 (Chernoff): for noise of any width.
+    """
+    if isinstance(release.event, LaplaceEvent) or noise.size < 2 * _FEW:
+        return 1.0
+    sizes = noise / release.noise_scale
+    n = sizes.size
+    padded = np.fft.rfft(sizes, 2 * n)
+    sums = np.abs(np.fft.irfft(padded * padded.conj(), 2 * n)[1 : n - _FEW + 1])  # by the number of places
+    terms = n - np.arange(1, n - _FEW + 1)
+    x = np.linspace(0.01, 0.95, 48)[:, None]
+    logarithms = (-x * sums - terms / 2 * np.log1p(-(x**2))).min(axis=0)
+    return float(min(1.0, 2 * n * np.exp(logarithms.min())))
 
 
 def _same_noise(
