@@ -611,7 +611,7 @@ def test_samples_are_as_the_schema_declares():
         assert X["age"].between(0, 100).all()
         assert X["pay"].between(0, 9).all()
         assert y.shape == (500,)
-    with pytest.warns(DataQualityWarning, match=r"'age': 3\d% clipped"):
+    with pytest.warns(DataQualityWarning, match=r"'age': [23]\d% clipped"):
         model = dpem.FactorAnalysis(1, epsilon=1.0, schema=schema, random_state=0).fit(rows)
     factors = model.sample(50)
     assert list(factors.columns) == ["age", "pay"]

@@ -55,6 +55,7 @@ def pair(adjacency):
     return one, (visits([0, 0.0, 0]) if adjacency == "replace_one" else one[one["patient"] != 0])
 
 
+@pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", FITS)
 def test_a_person_with_many_rows_moves_no_release_further_than_it_says(name, adjacency):

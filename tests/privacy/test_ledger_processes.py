@@ -67,7 +67,7 @@ def test_a_killed_writer_leaves_no_lock(tmp_path):
 import sqlite3, sys, time
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("BEGIN IMMEDIATE")
-connection.execute("INSERT INTO spend VALUES (1, 't', 'p', 'a', '{}', 0, '1', '1', 'h')")
+connection.execute("INSERT INTO spend VALUES (1, 't', 'p', 'a', '{}', '', 0, '1', '1', 'h')")
 print("inside", flush=True)
 time.sleep(600)
 """

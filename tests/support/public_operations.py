@@ -33,6 +33,9 @@ import numpy as np
 from support import process_state
 from support.crossing import at_once, crossing
 
+# A process that was started in the background may ignore Ctrl-C, which is one of the things tried here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 N_ROWS = 120
 # Estimators without a fit at epsilon = inf.
 ONLY_PRIVATE = ("MixedMixture", "paper.")
@@ -586,6 +589,7 @@ def public_functions(world):
             world["charged"].save(world["folder"] / "c.dpem") or dpem.load(world["folder"] / "c.dpem")
         ),
         "dpem.nicv": lambda: dpem.nicv(numbers, centres),
+        "dpem.testing.trial_table": lambda: dpem.testing.trial_table("visits", 20),
         "dpem.check_table": lambda: str(dpem.check_table(world["frame"], TABLE)),
         "dpem.TableCheck": lambda: dpem.check_table(world["frame"], TABLE).to_frame(),
         "dpem.plan": lambda: str(dpem.plan(dpem.KMeans(2, epsilon=1.0, schema=NUMBERS), 10)),

@@ -7,7 +7,7 @@ import typer
 
 import dpem
 from dpem.cli import options
-from dpem.cli.console import Console, command
+from dpem.cli.console import Console, command, for_the_command
 
 __all__ = ["register"]
 
@@ -30,7 +30,7 @@ def check(
     declared = options.chosen_schema(schema, columns)
     files = options.table_files(data, delimiter, header)
     found = dpem.check_table(files, declared, person=person, rows_per_person=rows_per_person)
-    console.line(str(found))
+    console.line(for_the_command(str(found)))
     console.result(
         {
             "notice": "NOT FOR RELEASE",

@@ -5,6 +5,7 @@ import functools
 import json
 import math
 import os
+import re
 import sys
 import traceback
 import warnings
@@ -112,6 +113,7 @@ class Console:
 
     def warn(self, text: str) -> None:
         """Print a warning on standard error; JSON holds it too."""
+        text = for_the_command(text)
         self.warnings.append(text)
         self._err.print(f"[yellow]Warning:[/yellow] {rich.markup.escape(text)}", soft_wrap=True)
 
@@ -173,6 +175,8 @@ class Console:
 
     def fail(self, kind: str, message: str, code: ExitCode, notes: Sequence[str] = ()) -> None:
         """Say what went wrong."""
+        message = for_the_command(message)
+        notes = [for_the_command(note) for note in notes]
         if self.as_json:
             error = {"type": kind, "message": message, "exit_code": int(code), "notes": list(notes)}
             sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
@@ -180,6 +184,41 @@ class Console:
         self._err.print(f"[bold red]Error:[/bold red] {rich.markup.escape(message)}", soft_wrap=True)
         for note in notes:
             self.note(note)
+
+
+# What the library advises to do in Python, and what does the same here.
+_HERE: tuple[tuple[str, str], ...] = (
+    (r"with dpem\.Files\(path, header=\[\.\.\.\]\), or --header", "with --header a,b,c"),
+    (r"dpem\.Files\(path, format=\)", "another ending"),
+    (r"in dpem\.Files\(path, columns=\[\.\.\.\]\)", "with --columns"),
+    (r"Take schema\.select\(\[\.\.\.\]\)", "Choose them with --columns"),
+    (r"with schema\.select", "with --columns"),
+    (r"Take schema\.filled\(\), where .*? with missing='em'\.", "Take --model mixture or --model table."),
+    (r", or take a model for categories, such as dpem\.CategoricalMixture", ", or take --model table"),
+    (r"or estimate them with dpem\.private_bounds", "or buy them with --estimate-bounds 0.1"),
+    (r"Run dpem check, or dpem\.check_table, on the table", "Run dpem check on the table"),
+    (r"with dpem\.Ledger\.create\(\.\.\.\), or dpem budget init", "with dpem budget init"),
+    (r"Or buy bounds with dpem\.private_bounds", "Or buy bounds with dpem schema --bounds-epsilon"),
+    (r"Estimate them with ledger=\.\.\.,", "Estimate them with --ledger,"),
+    (r"Give (it|a ledger) with (set_params\()?ledger=\.\.\.\)?", r"Give \1 with --ledger"),
+    (r"such as bounds=\[0, 100\]", "such as bounds = [0, 100]"),
+    (r'such as categories=\["a", "b"\]', 'such as categories = ["a", "b"]'),
+    (r"KMeans with scale='none'", "--model kmeans --scale none"),
+    (r"scale='bounds'", "--scale bounds"),
+)  # fmt: skip
+
+
+def for_the_command(text: str) -> str:
+    """Return a message with advice for the command line in place of advice for Python.
+
+    Examples
+    --------
+    >>> for_the_command("Declare them, or estimate them with dpem.private_bounds.")
+    'Declare them, or buy them with --estimate-bounds 0.1.'
+    """
+    for pattern, here in _HERE:
+        text = re.sub(pattern, here, text)
+    return text
 
 
 def number(value: float, digits: int = 3) -> str:
