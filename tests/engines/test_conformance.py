@@ -1,10 +1,13 @@
 """Every source and engine gives the same bits as rows in memory: in every sum, and in the released model."""
 
+import polars as pl
+import pyarrow as pa
 import pytest
 
+import dpem
 from support.blocks import keep_nothing
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS, same_bits, seeded
-from support.sources import LOCAL, made_table
+from support.sources import LOCAL, VISITS, made_table, visits
 
 TABLE = made_table()
 
@@ -45,3 +48,23 @@ def test_private_numbers_of_rows_change_nothing(name, tmp_path, in_memory):
     X = LOCAL["parquet files"](TABLE, tmp_path)
     fitted = seeded(lambda: ESTIMATORS[name](adjacency="add_remove").fit(X))
     same_bits(fitted, in_memory(name, adjacency="add_remove"))
+
+
+@pytest.mark.parametrize("source", ["parquet", "csv", "batches", "polars", "arrow"])
+def test_dates_and_ways_of_writing_are_read_alike(source, tmp_path):
+    """Dates, durations, separators and words: the same bits from memory, files and batches."""
+    table = visits()
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    X = {
+        "parquet": tmp_path / "t.parquet",
+        "csv": tmp_path / "t.csv",
+        "batches": lambda: iter([table[:1], table[1:]]),
+        "polars": pl.from_pandas(table),
+        "arrow": pa.Table.from_pandas(table, preserve_index=False),
+    }[source]
+
+    def fit(X):
+        return dpem.MixedMixture(schema=VISITS, epsilon=2.0, random_state=0).fit(X)
+
+    same_bits(seeded(lambda: fit(X)), seeded(lambda: fit(table)))

@@ -18,7 +18,7 @@ from dpem.engines import engine_for, open_rows
 from dpem.errors import EngineError, InvalidArgumentError
 from support.clusters import dask_cluster
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, TABLE, made_table, parts
+from support.sources import NUMBERS, TABLE, VISITS, made_table, parts, visits
 
 FRAME = made_table()
 
@@ -153,3 +153,17 @@ def test_rows_that_do_not_fit_are_made_again(monkeypatch, cluster):
     monkeypatch.setattr("dpem.engines.dask_cluster._room", lambda: 0)
     fitted = seeded(lambda: ESTIMATORS["KMeans"]().fit(frame_of(parts(FRAME))))
     same_bits(fitted, seeded(lambda: ESTIMATORS["KMeans"]().fit(FRAME)))
+
+
+def test_dates_and_ways_of_writing_on_a_cluster(cluster):
+    """Dates, durations, separators and words are read alike; a type that cannot hold its kind is refused."""
+    table = visits()
+
+    def fit(X):
+        return dpem.MixedMixture(schema=VISITS, epsilon=2.0, random_state=0).fit(X)
+
+    expected = seeded(lambda: fit(table))
+    same_bits(seeded(lambda: fit(dd.from_pandas(table, npartitions=3))), expected)
+    whole = dpem.Schema({"day": {"kind": "integer", "bounds": [0, 9]}})
+    with pytest.raises(InvalidArgumentError, match="dates or times in column 'day'"):
+        dpem.MixedMixture(schema=whole, epsilon=1.0).fit(dd.from_pandas(table, npartitions=2))

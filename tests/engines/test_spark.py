@@ -21,7 +21,7 @@ from dpem.engines.remote import total_of
 from dpem.errors import EngineError, InvalidArgumentError
 from support.clusters import require_java, spark_session
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, made_table
+from support.sources import NUMBERS, VISITS, made_table, visits
 
 FRAME = made_table()
 # PySpark warns of libraries that are newer than it.
@@ -217,3 +217,17 @@ def test_what_cannot_be_summed_is_refused_before_anything_is_read(spark, table):
         kmeans().fit(table.rdd)
     odd = joined(spark, [pd.DataFrame({"a.b": [1.0, 2.0], "`c`": [0.5, 0.1]})])
     assert kmeans(schema=None, bounds=(-3, 3)).fit(odd).n_features_in_ == 2
+
+
+def test_dates_and_ways_of_writing(spark):
+    """Dates, durations, separators and words are read alike; a type that cannot hold its kind is refused."""
+    table = visits()
+    rows = spark.createDataFrame(pa.Table.from_pandas(table, preserve_index=False))
+
+    def fit(X):
+        return dpem.MixedMixture(schema=VISITS, epsilon=2.0, random_state=0).fit(X)
+
+    same_bits(seeded(lambda: fit(rows)), seeded(lambda: fit(table)))
+    whole = dpem.Schema({"day": {"kind": "integer", "bounds": [0, 9]}})
+    with pytest.raises(InvalidArgumentError, match="dates or times in column 'day'"):
+        dpem.MixedMixture(schema=whole, epsilon=1.0).fit(rows)

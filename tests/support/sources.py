@@ -115,3 +115,29 @@ LOCAL = {
     "function of frames": lambda frame, folder: lambda: iter(parts(frame)),
     "function of record batches": lambda frame, folder: lambda: pa.Table.from_pandas(frame).to_reader(99),
 }
+
+
+VISITS = dpem.Schema(
+    {
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2029-12-31"], "missing": True},
+        "took": {"kind": "duration", "bounds": ["0:00:00", "8:00:00"], "resolution": "minute"},
+        "paid": {"kind": "continuous", "bounds": [0, 9999], "thousands": ","},
+        "again": {"kind": "boolean", "true": ["ja"], "false": ["nein"]},
+    }
+)
+
+
+def visits(n=300):
+    """Return a table of dates, durations, amounts as text and words; one day is missing."""
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2023-01-01", "us") + rng.integers(0, 700, n).astype("timedelta64[D]")
+    table = pd.DataFrame(
+        {
+            "day": days,
+            "took": [f"{minutes // 60}:{minutes % 60:02}:00" for minutes in rng.integers(5, 300, n)],
+            "paid": [f"{paid:,.2f}" for paid in rng.uniform(0, 5000, n)],
+            "again": rng.choice(["ja", "nein"], n),
+        }
+    )
+    table.loc[3, "day"] = pd.NaT
+    return table

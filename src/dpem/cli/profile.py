@@ -16,7 +16,7 @@ def show_profile(console: Console, model: Any) -> None:
     if profile is None:
         return
     names = [f"{profile.kind} {name}" for name, _ in profile.rows]
-    cells = [[f"{number(c.value)} ± {number(c.error, 2)}" for c in row] for _, row in profile.rows]
+    cells = [[f"{c.text or number(c.value)} ± {number(c.error, 2)}" for c in row] for _, row in profile.rows]
     down, across = names, profile.header
     if len(across) > _MOST_ACROSS and len(names) < len(across):
         down, across = across, names

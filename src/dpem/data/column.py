@@ -125,6 +125,11 @@ class Column:
             return self.unit
         return f"{self.resolution}s" + (" since 1970" if self.kind != "duration" else "")
 
+    @property
+    def step_unit(self) -> str | None:
+        """The unit of differences: days between dates, and the column's own unit elsewhere."""
+        return f"{self.resolution}s" if self.is_time else self.unit
+
     def value_text(self, value: float) -> str:
         """Return a number of the column in words: a date for dates."""
         if self.is_time:

@@ -74,7 +74,7 @@ class PlannedColumns:
         low, high = domain.box
         d = domain.n_columns
         names = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(d))
-        units = (None,) * d if domain.schema is None else tuple(c.unit_shown for c in domain.schema.columns)
+        units = (None,) * d if domain.schema is None else tuple(c.step_unit for c in domain.schema.columns)
         part, guessed = DEFAULT_SPREAD, {}
         if isinstance(spread, Mapping):
             guessed = {

@@ -12,7 +12,6 @@ import math
 import pickle
 import sys
 import weakref
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -20,9 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 from pyspark import StorageLevel, TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import functions
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import BooleanType, NullType, NumericType
 
 from dpem.data.stored_types import require_types
@@ -89,13 +86,29 @@ class SparkRows(ClusterRows):
         return self._data.mapInArrow(_grid_maker(self._reader, grid), _ROWS)
 
 
+_STORED = {
+    "StringType": pa.string(),
+    "VarcharType": pa.string(),
+    "CharType": pa.string(),
+    "BooleanType": pa.bool_(),
+    "DateType": pa.date32(),
+    "TimestampType": pa.timestamp("us", "UTC"),
+    "TimestampNTZType": pa.timestamp("us"),
+    "DayTimeIntervalType": pa.duration("us"),
+    "BinaryType": pa.binary(),
+    "ArrayType": pa.list_(pa.null()),
+    "MapType": pa.list_(pa.null()),
+    "StructType": pa.list_(pa.null()),
+}
+
+
 def _stored(data: Any) -> Any:
-    """Return an empty Arrow table with the types of a Spark DataFrame, as far as Arrow has them."""
-    known = {}
+    """Return an empty Arrow table with the types of a Spark DataFrame; null for what is not known."""
+    kinds = {}
     for field in data.schema.fields:
-        with suppress(PySparkException):
-            known[field.name] = pa.array([], to_arrow_type(field.dataType))
-    return pa.table(known)
+        number = isinstance(field.dataType, NumericType)
+        kinds[field.name] = pa.float64() if number else _STORED.get(type(field.dataType).__name__, pa.null())
+    return pa.table({name: pa.array([], kind) for name, kind in kinds.items()})
 
 
 class SparkEngine:

@@ -24,6 +24,7 @@ class Cell:
     value: float
     error: float
     spread: float | None = None
+    text: str | None = None  # the value in words, such as a date
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ def profile_of(model: Any) -> Profile | None:
     """
     names = column_names(model)
     schema = getattr(model, "schema", None)
-    units = [None] * len(names) if schema is None else [column.unit_shown for column in schema.columns]
+    columns = [None] * len(names) if schema is None else list(schema.columns)
+    units = [None if column is None else column.step_unit for column in columns]
     if isinstance(model, GaussianMixture):
         errors = model.standard_errors_
         deviations = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
@@ -79,24 +81,34 @@ def profile_of(model: Any) -> Profile | None:
         for k in range(len(model.weights_)):
             share = Cell(float(model.weights_[k]), float(errors["weights"][k]))
             cells = [
-                Cell(float(m), float(e), float(s))
-                for m, e, s in zip(model.means_[k], errors["means"][k], deviations[k], strict=True)
+                Cell(float(m), float(e), float(s), _moment(m, column))
+                for m, e, s, column in zip(
+                    model.means_[k], errors["means"][k], deviations[k], columns, strict=True
+                )
             ]
             rows.append((str(k + 1), [share, *cells]))
         return Profile("component", ["share", *names], [None, *units], rows, has_shares=True)
     if isinstance(model, KMeans):
-        rows = _rows(model.cluster_centers_, model.standard_errors_["cluster_centers"])
+        rows = _rows(model.cluster_centers_, model.standard_errors_["cluster_centers"], columns)
         return Profile("cluster", names, units, rows, has_shares=False)
     if isinstance(model, FactorAnalysis):
-        rows = [("mean", _cells(model.mean_, model.standard_errors_["mean"]))]
-        rows += _rows(model.components_, model.standard_errors_["components"])
+        rows = [("mean", _cells(model.mean_, model.standard_errors_["mean"], columns))]
+        rows += _rows(model.components_, model.standard_errors_["components"], [None] * len(names))
         return Profile("factor", names, units, rows, has_shares=False)
     return None
 
 
-def _rows(values: Any, errors: Any) -> list[tuple[str, list[Cell]]]:
-    return [(str(i + 1), _cells(v, e)) for i, (v, e) in enumerate(zip(values, errors, strict=True))]
+def _rows(values: Any, errors: Any, columns: list[Any]) -> list[tuple[str, list[Cell]]]:
+    return [(str(i + 1), _cells(v, e, columns)) for i, (v, e) in enumerate(zip(values, errors, strict=True))]
 
 
-def _cells(values: Any, errors: Any) -> list[Cell]:
-    return [Cell(float(value), float(error)) for value, error in zip(values, errors, strict=True)]
+def _cells(values: Any, errors: Any, columns: list[Any]) -> list[Cell]:
+    return [
+        Cell(float(value), float(error), text=_moment(value, column))
+        for value, error, column in zip(values, errors, columns, strict=True)
+    ]
+
+
+def _moment(value: Any, column: Any) -> str | None:
+    """Return a date, time or duration in words; None for other columns."""
+    return column.value_text(round(float(value))) if column is not None and column.is_time else None
