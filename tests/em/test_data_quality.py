@@ -125,7 +125,7 @@ def test_one_row_or_person_moves_the_counts_by_no_more_than_the_sensitivity(adja
 
 
 def test_what_is_clearly_bad():
-    """Four deviations of noise below the count, still more than one row in fifty."""
+    """Six deviations of noise below the count, still more than one row in fifty."""
     counts = np.zeros((2, len(FINDINGS)))
     counts[0, 1], counts[1, 3] = 600, 1000
     quality = DataQuality(("a", "b"), counts, noise=100.0, n_rows=10_000.0)

@@ -273,7 +273,7 @@ def test_ledger_statement_and_plan(tmp_path, adjacency):
     assert charge.purpose == "dpem.GaussianMixture.fit"
     n_releases = sum(stage.repeats for stage in model.plan_.stages)
     assert f"touched by {n_releases} Gaussian mechanisms" in str(model.privacy_)
-    assert ("charged beforehand as 2 Gaussian" in str(model.privacy_)) is (adjacency == "add_remove")
+    assert ("charged beforehand as " in str(model.privacy_)) is (adjacency == "add_remove")
     spent = sum(stage.repeats / stage.event.noise_multiplier**2 for stage in model.plan_.stages)
     assert spent <= model.plan_.budget.mu**2 * (1 + 1e-9)
     assert spent > 0.999 * model.plan_.budget.mu**2

@@ -41,7 +41,7 @@ class Subject:
     >>> import dpem
     >>> def clipped(rows, ledger):
     ...     return dpem.clipped_fraction(rows, epsilon=1.0, bounds=(0, 1), ledger=ledger)
-    >>> subject = Subject("clipped_fraction", clipped, bounds=(0, 1))
+    >>> subject = dpem.audit.Subject("clipped_fraction", clipped, bounds=(0, 1))
     >>> X = np.random.default_rng(0).uniform(size=(100, 1))
     >>> dpem.audit.replay(subject, X, search=0).passed
     True

@@ -34,7 +34,7 @@ STAGE = "data quality"
 SHARE = 0.01  # of mu^2
 FINDINGS = ("absent", "unreadable", "outside", "clipped")
 # A column is called bad where so many deviations of noise below the count there are still so many rows bad.
-_DEVIATIONS = 4.0
+_DEVIATIONS = 6.0
 _BAD = 0.02
 _MEANING = {
     "absent": "Missing cells went to the middle of the bounds, or to one category: declare missing = true.",
