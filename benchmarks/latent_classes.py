@@ -54,10 +54,11 @@ def distance(found, truth, levels):
 def fit(k, levels, epsilon, seed, rows):
     """Return what was found, (k, features), and the time."""
     start = time.perf_counter()
+    budget = {"epsilon": epsilon, "delta": 1e-5, "random_state": seed}
     if levels == 0:
-        found = dpem.PoissonMixture(k, epsilon=epsilon, bounds=(0, 30), random_state=seed).fit(rows).means_
+        found = dpem.PoissonMixture(k, bounds=(0, 30), **budget).fit(rows).means_
     else:
-        model = dpem.CategoricalMixture(k, epsilon=epsilon, bounds=(0, levels - 1), random_state=seed)
+        model = dpem.CategoricalMixture(k, bounds=(0, levels - 1), **budget)
         found = np.concatenate(model.fit(rows).probabilities_, axis=1)
     return found, time.perf_counter() - start
 

@@ -56,6 +56,7 @@ def measure(table, epsilon, seed, **arguments):
             model = dpem.MixedMixture(
                 schema=table.schema,
                 epsilon=epsilon,
+                delta=1e-5,
                 adjacency="add_remove",
                 random_state=seed,
                 **arguments,
