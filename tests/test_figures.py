@@ -1,10 +1,12 @@
 """Figures in the documentation are those of the files that commands write."""
 
+import importlib.util
 import math
 import re
 from pathlib import Path
 
 import pytest
+import sklearn
 from scipy.special import ndtr
 
 from dpem.privacy.gaussian_dp import mu_for
@@ -62,3 +64,23 @@ def test_odds_of_an_epsilon_are_what_they_follow_from():
             f"{exact / (1 + exact):.0%}".replace("%", " %") if exact < 1000 else "practically sure"
         )
         assert guess == f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}"
+
+
+def test_the_counts_of_foreign_tests_are_true():
+    """What docs/comparison.md says of scikit-learn's own tests, for the version that it names."""
+    text = (ROOT / "docs/comparison.md").read_text()
+    version, applying, whole, others = re.search(
+        r"With scikit-learn ([0-9.]+), (\d+) of the (\d+) test functions apply.*other (\d+) is named", text
+    ).groups()
+    if sklearn.__version__ != version:
+        return  # other versions have other tests
+    suites = []
+    for file in sorted((ROOT / "tests/foreign").glob("test_*.py")):
+        spec = importlib.util.spec_from_file_location(f"counted_{file.stem}", file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        suites.append(module.SUITE)
+    functions = sum(len(suite.functions) for suite in suites)
+    excluded = sum(len(suite.not_applicable.keys() & suite.functions.keys()) for suite in suites)
+    assert (int(applying), int(whole), int(others)) == (functions - excluded, functions, excluded)
+    assert not any(suite.known_defects for suite in suites)

@@ -69,7 +69,7 @@ class Crossing:
             self._first_is_out.wait(_SECONDS)
 
     def left(self):
-        """Say that this thread has left; go on only when both have, so that what they left is not mended."""
+        """Record that this thread has left, and wait for the other: neither may repair what both left."""
         name = threading.current_thread().name
         self._depth[name] -= name in self._names
         if self._depth[name]:

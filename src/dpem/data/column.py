@@ -120,7 +120,7 @@ class Column:
 
     @property
     def unit_shown(self) -> str | None:
-        """The unit for people: that of the steps, where the column holds times."""
+        """The unit to show: days since 1970 for dates, and so on for other times."""
         if self.unit is not None or not self.is_time:
             return self.unit
         return f"{self.resolution}s" + (" since 1970" if self.kind != "duration" else "")

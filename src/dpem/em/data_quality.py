@@ -33,12 +33,12 @@ __all__ = ["STAGE", "DataQuality", "release_quality", "with_quality_stage"]
 STAGE = "data quality"
 SHARE = 0.01  # of mu^2
 FINDINGS = ("absent", "unreadable", "outside", "clipped")
-# A column is called bad where so many deviations of noise below the count there are still so many rows bad.
+# A column is clearly bad if its count, less so many deviations of noise, exceeds this share of rows.
 _DEVIATIONS = 6.0
 _BAD = 0.02
 _MEANING = {
     "absent": "Missing cells went to the middle of the bounds, or to one category: declare missing = true.",
-    "unreadable": "Unreadable cells did, too: correct how the schema says that cells are written.",
+    "unreadable": "Unreadable cells went to one place: correct how the schema says that cells are written.",
     "outside": "Cells outside the categories went to their declared place.",
     "clipped": "Clipped cells lie at a bound.",
 }

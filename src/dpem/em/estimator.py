@@ -156,7 +156,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _random(self, random_state: Any = None) -> PublicRandom:
         """Return the generator of the free post-processing; it never touches the noise.
 
-        A `random_state` of the call replaces that of the estimator.
+        A `random_state` given to the call replaces the estimator's own.
         """
         if random_state is not None:
             return public_random(random_state)
@@ -201,7 +201,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     def _warn_of_noise(
         self, entries: Sequence[ExpectedNoise], domain: Domain, plan: Plan, also: str, *, stacklevel: int
     ) -> None:
-        """Warn of columns that noise will blur, from public numbers or from a released number of rows."""
+        """Warn of columns that noise will blur, from public numbers alone."""
         low, high = domain.box
         warn_of_noise(entries, (high - low).tolist(), plan, also=also, stacklevel=stacklevel + 1)
 
