@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import paper
+from dpem.audit.sources import SOURCES
 from dpem.audit.subject import Subject
 from dpem.data import Schema
 from dpem.em.exponential_family import ExponentialFamily
@@ -65,6 +66,50 @@ def table(n: int) -> Any:
     )
 
 
+def visits(n: int) -> Any:
+    """Return rows of persons: the first owns ten, others one to three."""
+    random = public_random(4)
+    owners = [str(7 + (0 if i < 10 else i // 2)) for i in range(n)]
+    return table(n).assign(patient=random.permutation(owners) if n > 10 else owners)
+
+
+def tight_groups(n: int) -> NDArray[np.float64]:
+    """Return rows in two groups so narrow that a row far out has no density under either."""
+    random = public_random(2)
+    centres = np.array([[-0.3, 0.0], [0.3, 0.1]])
+    return np.asarray(centres[random.randint(2, size=n)] + random.normal(0, 0.002, (n, 2)))
+
+
+_MANY = Schema({f"question {j}": {"kind": "boolean"} for j in range(104)})
+
+
+def answers(n: int) -> Any:
+    """Return rows of more columns than the tables of pairs take at once."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    drawn = public_random(5).random_sample((n, len(_MANY.names))) < 0.5
+    return pd.DataFrame(drawn, columns=list(_MANY.names))
+
+
+class _Unruly(ExponentialFamily):
+    """A plug-in model that breaks its certificate: vectors are too long, and one rare row's is negative."""
+
+    nonnegative = True
+
+    def start(self, schema: Any, random_state: Any, centres: Any) -> dict[str, Any]:  # noqa: ARG002
+        return {"mean": np.zeros(2)}
+
+    def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:  # noqa: ARG002
+        rare = row[0] == 50.0
+        return np.nan_to_num(row) * (-1e3 if rare else 0.0099)
+
+    def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002
+        return {"mean": statistics / n_rows}
+
+    def norm_bound(self, schema: Any) -> float:  # noqa: ARG002
+        return 1.0
+
+
 class _Means(ExponentialFamily):
     """A plug-in model: the means of an age and a number of visits."""
 
@@ -97,16 +142,34 @@ class Entry:
         The neighbouring relations that it has.
     epsilon : float
         A budget at which all its stages are used on a few dozen rows.
+    budgets : tuple of float
+        Budgets of a full audit: noise that is tame and wild.
+    source : str, optional
+        The form in which rows are given (`dpem.audit.sources`); in memory unless given.
+    slow : bool
+        Whether a fit takes about a second: fewer pairs are tried.
     """
 
     make: Callable[[float, str], Any]
     rows: Callable[[int], Any]
     relations: tuple[str, ...] = ("replace_one", "add_remove")
     epsilon: float = 1.0
+    budgets: tuple[float, ...] = (0.1, 1.0, 20.0)
+    source: str | None = None
+    slow: bool = False
 
     def subject(self, name: str, epsilon: float, adjacency: str) -> Subject:
         """Return the subject of an audit."""
-        return replace(Subject.of(self.make(epsilon, adjacency)), name=f"{name}, {adjacency}")
+        subject = replace(Subject.of(self.make(epsilon, adjacency)), name=f"{name}, {adjacency}")
+        if self.source is None:
+            return subject
+        hand_over, fit = SOURCES[self.source], subject.run
+        hand_over(self.rows(3))  # what a cluster warns of at its start has nothing to do with rows
+        return replace(subject, run=lambda rows, ledger: fit(hand_over(rows), ledger), in_memory=fit)
+
+    def given_as(self, source: str) -> Entry:
+        """Return the same fit of rows in another form; one budget is enough, its sums are the same."""
+        return replace(self, source=source, budgets=(self.epsilon,), slow=source in {"Dask", "Spark"})
 
 
 def _numbers(estimator: Any, *arguments: Any, columns: int = 2, **settings: Any) -> Entry:
@@ -124,16 +187,29 @@ def _of_paper(estimator: Any, *arguments: Any, **settings: Any) -> Entry:
     def make(epsilon: float, _: str) -> Any:
         return estimator(*arguments, epsilon=epsilon, **{"data_norm": 1.0} | settings)
 
-    return Entry(make, points, ("replace_one",))
+    return Entry(make, points, ("replace_one",), budgets=(1.0,))
 
 
 def _cells(estimator: Any, *arguments: Any, columns: list[str] | None = None, **settings: Any) -> Entry:
     schema = _TABLE if columns is None else _TABLE.select(columns)
+    if estimator is KMeans:  # which has no model of missing cells
+        schema = schema.filled()
 
     def make(epsilon: float, adjacency: str) -> Any:
         return estimator(*arguments, schema=schema, epsilon=epsilon, adjacency=adjacency, **settings)
 
-    return Entry(make, table)
+    return Entry(make, visits if "person" in settings else table)
+
+
+_PERSONS: dict[str, Any] = {"person": "patient", "rows_per_person": 2}
+
+
+def _many_columns(epsilon: float, adjacency: str) -> Any:
+    return MixedMixture(3, schema=_MANY, epsilon=epsilon, adjacency=adjacency)
+
+
+# Tables of pairs are released only where they beat the noise: on a hundred rows, at a budget of no use else.
+_MANY_COLUMNS = Entry(_many_columns, answers, epsilon=1000.0, budgets=(1000.0,), slow=True)
 
 
 def _number(name: str, call: Callable[..., Any], **domain: Any) -> Entry:
@@ -188,15 +264,23 @@ CATALOGUE: dict[str, Entry] = {
     "GaussianMixture, missing cells, no background": _numbers(
         GaussianMixture, 2, max_iter=2, missing="em", background_weight=0.0
     ),
+    "GaussianMixture, tight groups": replace(
+        _numbers(GaussianMixture, 2, max_iter=2, background_weight=0.0), rows=tight_groups, epsilon=1000.0
+    ),
     "FactorAnalysis": _numbers(FactorAnalysis, 1, columns=3),
     "FactorAnalysis, basis": _numbers(FactorAnalysis, 1, columns=4, basis=cosine_basis((2, 2), 3)),
     "MixedMixture": _cells(MixedMixture, 3),
     "MixedMixture, target": _cells(MixedMixture, 3, target="smoker"),
     "MixedMixture, em": _cells(MixedMixture, 2, method="em", max_iter=2),
+    "MixedMixture, em, one component": _cells(MixedMixture, 1, method="em", max_iter=2),
+    "MixedMixture, more than 100 columns": _MANY_COLUMNS,
     "CategoricalMixture": _cells(CategoricalMixture, 2, columns=["ward", "smoker"], max_iter=2),
     "BernoulliMixture": _cells(BernoulliMixture, 2, columns=["smoker"], max_iter=2),
     "PoissonMixture": _cells(PoissonMixture, 2, columns=["visits"], max_iter=2),
     "PrivateEM": _cells(PrivateEM, _Means(), columns=["age", "visits"], max_iter=2),
+    "PrivateEM, unruly model": _cells(PrivateEM, _Unruly(), columns=["age", "visits"], max_iter=2),
+    "KMeans, persons": _cells(KMeans, 2, columns=["age", "visits"], max_iter=2, **_PERSONS),
+    "MixedMixture, persons": _cells(MixedMixture, 2, method="em", max_iter=2, **_PERSONS),
     "private_nicv": _number(
         "private_nicv", lambda rows, **a: private_nicv(rows, CENTRES, data_norm=1.0, **a)
     ),
@@ -229,4 +313,19 @@ CATALOGUE: dict[str, Entry] = {
         )
     },
     "paper.FactorAnalysis": _of_paper(paper.FactorAnalysis, 1),
+}
+# The same fits of rows in files, in batches, with persons, and on clusters of this machine.
+CATALOGUE |= {
+    f"{name}, {source}": CATALOGUE[name].given_as(source)
+    for name, source in (
+        ("KMeans", "Parquet file"),
+        ("KMeans", "batches"),
+        ("MixedMixture, persons", "CSV file"),
+        ("KMeans, persons", "batches"),
+        ("GaussianMixture, missing cells", "Parquet file"),
+        ("KMeans", "Dask"),
+        ("MixedMixture, em", "Dask"),
+        ("KMeans", "Spark"),
+        ("MixedMixture, em", "Spark"),
+    )
 }

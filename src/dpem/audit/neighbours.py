@@ -8,6 +8,7 @@ import numpy as np
 
 from dpem.data import Domain
 from dpem.data.frames import frame_of
+from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.audit.subject import Subject
+    from dpem.data import TableRows
     from dpem.data.column import Column
 
-__all__ = ["as_cells", "hostile_rows", "neighbours", "parsed", "with_rows"]
+__all__ = ["as_cells", "findings", "hostile_rows", "neighbours", "parsed", "with_strangers", "with_unit"]
 
 _HALF_STEP = 2.0**-25  # of the grid of rows, in units of the domain
+_NEWCOMER = ("907", 907, 907.0, b"907")  # one person's name, as a column may hold it
 
 
 def as_cells(subject: Subject, X: Any) -> Any:
@@ -29,8 +32,9 @@ def as_cells(subject: Subject, X: Any) -> Any:
         return np.array(X, dtype=np.float64)
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
-    frame = X if hasattr(X, "columns") else pd.DataFrame(np.asarray(X), columns=list(subject.schema.names))
-    return pd.DataFrame({name: pd.Series(list(frame[name]), dtype=object) for name in subject.schema.names})
+    names = [*subject.schema.names, *([] if subject.person is None else [subject.person])]
+    frame = X if hasattr(X, "columns") else pd.DataFrame(np.asarray(X), columns=names)
+    return pd.DataFrame({name: pd.Series(list(frame[name]), dtype=object) for name in names})
 
 
 def with_rows(rows: Any, at: Sequence[int], new: Sequence[Sequence[Any]]) -> Any:
@@ -51,27 +55,66 @@ def with_rows(rows: Any, at: Sequence[int], new: Sequence[Sequence[Any]]) -> Any
     return type(rows)({name: np.array([*cells, None], dtype=object)[:-1] for name, cells in columns.items()})
 
 
+def with_strangers(subject: Subject, rows: Any, new: Sequence[Sequence[Any]]) -> Any:
+    """Return the table with further rows at its end, each of an owner of its own where owners are named."""
+    if subject.person is not None:
+        new = [[*row, f"stranger {number}"] for number, row in enumerate(new)]
+    return with_rows(rows, range(len(rows), len(rows) + len(new)), new)
+
+
 def neighbours(subject: Subject, rows: Any) -> Iterator[tuple[Any, Any]]:
     """Yield pairs of neighbouring tables, most of them with a hostile row.
 
-    As many rows change as one unit of privacy owns, all to the same hostile row, or to rows that differ.
+    As many rows change as one unit of privacy owns, all to the same hostile row. A person whom a column names
+    owns more rows than the cap.
     """
     hostile = hostile_rows(subject, rows)
-    n, m = len(rows), subject.rows_per_person
     if subject.adjacency == "add_remove":
         for row in hostile:
-            yield rows, with_rows(rows, range(n, n + m), [row] * m)
-        if n >= m:
-            yield rows, rows[m:].reset_index(drop=True) if hasattr(rows, "iloc") else rows[m:]
+            yield rows, with_unit(subject, rows, row)
+        if len(_places(subject, rows)):
+            yield rows, without_unit(subject, rows)
         return
-    if n < m:
+    if len(rows) < subject.rows_per_person:
         return
     for number, row in enumerate(hostile):
-        last = number % 2  # the first rows, or the last
-        at = range(n - m, n) if last else range(m)
-        yield rows, with_rows(rows, at, [row] * m)
+        last = bool(number % 2)  # the first rows, or the last
+        yield rows, with_unit(subject, rows, row, last=last)
         opposite = hostile[(number + len(hostile) // 2) % len(hostile)]
-        yield with_rows(rows, at, [row] * m), with_rows(rows, at, [opposite] * m)
+        yield with_unit(subject, rows, row, last=last), with_unit(subject, rows, opposite, last=last)
+
+
+def with_unit(subject: Subject, rows: Any, row: Sequence[Any], *, last: bool = False) -> Any:
+    """Return the table with one unit more, all of whose rows are `row`; or with a unit's rows replaced."""
+    m = subject.rows_per_person
+    if subject.adjacency == "add_remove":
+        if subject.person is None:
+            return with_rows(rows, range(len(rows), len(rows) + m), [row] * m)
+        n = 3 * m + 1
+        new = [[*row, _NEWCOMER[i % len(_NEWCOMER)]] for i in range(n)]
+        return with_rows(rows, range(len(rows), len(rows) + n), new)
+    places = _places(subject, rows, last=last)
+    if subject.person is None:
+        return with_rows(rows, places, [row] * m)
+    return with_rows(rows, places, [[*row, rows[subject.person].iloc[place]] for place in places])
+
+
+def without_unit(subject: Subject, rows: Any) -> Any:
+    """Return the table without the first unit of privacy."""
+    kept = np.ones(len(rows), dtype=bool)
+    kept[list(_places(subject, rows))] = False
+    return rows[kept].reset_index(drop=True) if hasattr(rows, "iloc") else rows[kept]
+
+
+def _places(subject: Subject, rows: Any, *, last: bool = False) -> Sequence[int]:
+    """Return where the rows of the first or last unit are; none where there are too few."""
+    m, n = subject.rows_per_person, len(rows)
+    if subject.person is None:
+        return range(0) if n < m else range(n - m, n) if last else range(m)
+    if n == 0:
+        return range(0)
+    owners = [str(owner) for owner in rows[subject.person]]
+    return [place for place, owner in enumerate(owners) if owner == owners[-1 if last else 0]]
 
 
 def hostile_rows(subject: Subject, rows: Any) -> list[list[Any]]:
@@ -118,7 +161,7 @@ def _hostile_cells(columns: Sequence[Column], rows: Any) -> list[list[Any]]:
         for turn in range(most)
     ]
     if len(rows):
-        made += [list(rows.iloc[0]), list(rows.iloc[-1])]
+        made += [list(rows.iloc[0])[: len(columns)], list(rows.iloc[-1])[: len(columns)]]
     return made
 
 
@@ -134,9 +177,16 @@ def _cells_of(column: Column) -> list[Any]:
 
 def parsed(subject: Subject, rows: Any) -> NDArray[np.float64]:
     """Return rows as the gate's grid takes them: numbers, codes, NaN, of shape (columns, rows)."""
-    from dpem.engines import open_rows  # noqa: PLC0415
+    return _opened(subject, rows).block()
 
-    return open_rows(rows, subject.schema).in_memory().block()
+
+def findings(subject: Subject, rows: Any) -> NDArray[np.float64]:
+    """Return what the schema made of each cell, of shape (columns, rows)."""
+    return _opened(subject, rows).of_findings().block()
+
+
+def _opened(subject: Subject, rows: Any) -> TableRows:
+    return open_rows(rows, subject.schema).in_memory()
 
 
 def as_given(subject: Subject, columns: NDArray[np.float64]) -> list[list[Any]]:

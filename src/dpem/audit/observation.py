@@ -11,6 +11,7 @@ import struct
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from dpem.privacy.statement import PrivacyStatement
 
 __all__ = ["Observation", "flattened", "observe", "record_releases"]
+
+
+_PACKAGE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,11 +116,14 @@ def _all_words(raised: BaseException | None) -> str:
 
 @contextlib.contextmanager
 def _log_records() -> Iterator[list[str]]:
-    """Collect what any logger of the package is told, of every level, also where nobody listens."""
+    """Collect what the package tells any logger, of every level, also where nobody listens."""
     found: list[str] = []
 
     class Collecting(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
+            # Libraries of a cluster tell of their own affairs: when a task ran, which connection closed.
+            if record.name.partition(".")[0] != "dpem" and not record.pathname.startswith(_PACKAGE):
+                return
             found.append(f"{record.name} {record.levelname} {record.getMessage()}")
 
     handler = Collecting(level=0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from dataclasses import dataclass
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -15,6 +16,7 @@ from dpem import _validate
 from dpem.audit.neighbours import as_cells, neighbours, require_rows
 from dpem.audit.observation import observe
 from dpem.audit.one_at_a_time import one_at_a_time
+from dpem.audit.row_checks import row_violations
 from dpem.audit.search import farthest_pairs
 from dpem.audit.subject import Subject
 from dpem.audit.violations import (
@@ -24,13 +26,15 @@ from dpem.audit.violations import (
     noise_violations,
     spend_violations,
 )
-from dpem.data import TableRows
+from dpem.data import TableRows, streams, table_rows
+from dpem.engines import local
 from dpem.errors import AuditFailedError
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.randomness import public_random
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from dpem.audit.observation import Observation
     from dpem.em.estimator import PrivateEstimator
@@ -157,6 +161,7 @@ def replay(
         raise AuditFailedError(f"{subject.name} cannot be audited on these rows, it raised {first.error}")
     violations = [*spend_violations(first), *noise_violations([first, again])]
     violations += _repeated(subject, rows, first)
+    violations += row_violations(subject, rows, first.releases)
     violations += _ledger_violations(subject, rows, first)
     violations += forked_noise_violations()
     if pairs is None:
@@ -187,14 +192,25 @@ def replay(
 
 
 def _repeated(subject: Subject, rows: Any, first: Observation) -> list[Violation]:
-    """Return what differs when the same rows are replayed, in order and in reverse: nothing may."""
-    found = []
+    """Return what differs when the same rows are read in another way: nothing may."""
     turned = rows.iloc[::-1].reset_index(drop=True) if hasattr(rows, "iloc") else rows[::-1].copy()
-    for table, check in ((rows, "output"), (turned, "order")):
-        run = observe(subject, table, first.transcript)
+    ways: list[tuple[str, Subject, Any, Callable[[], AbstractContextManager[Any]]]] = [
+        ("output", subject, rows, nullcontext),
+        ("order", subject, turned, nullcontext),
+        ("blocks", subject, rows, _small_blocks),
+        ("threads", subject, rows, _two_threads),
+    ]
+    if subject.in_memory is not None:
+        ways.append(("source", replace(subject, run=subject.in_memory), rows, nullcontext))
+    found = []
+    for check, read, table, setting in ways:
+        with setting():
+            run = observe(read, table, first.transcript)
         found += [
             Violation(check, violation.where, "it differs although the rows are the same")
             for violation in compare(first, run)
+            # How rows are handed over may be told: a path, a number of parts.
+            if check != "source" or violation.check != "output"
         ]
         found += [
             Violation(check, a.stage, "the exact sum of the same rows differs")
@@ -202,6 +218,20 @@ def _repeated(subject: Subject, rows: Any, first: Observation) -> list[Violation
             if not np.array_equal(a.raw, b.raw)
         ]
     return found
+
+
+@contextmanager
+def _small_blocks() -> Iterator[None]:
+    """Read rows in blocks of the smallest size."""
+    with patch.object(table_rows, "BLOCK_CELLS", 1), patch.object(streams, "BLOCK_CELLS", 1):
+        yield
+
+
+@contextmanager
+def _two_threads() -> Iterator[None]:
+    """Read small blocks on two threads, whatever the subject asks for."""
+    with _small_blocks(), patch.object(local, "thread_count", lambda _: 2):
+        yield
 
 
 class _StoppedError(BaseException):
@@ -221,6 +251,7 @@ def _ledger_violations(subject: Subject, rows: Any, first: Observation) -> list[
                 cap_delta=1e-5,
                 adjacency=subject.adjacency,
                 rows_per_person=subject.rows_per_person,
+                person=subject.person,
             )
             if crash:
                 try:

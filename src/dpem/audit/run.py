@@ -16,11 +16,12 @@ from dpem.audit.bits import distinguish_by_bits
 from dpem.audit.catalogue import CATALOGUE
 from dpem.audit.games import Game, changed_rows, distinguish
 from dpem.audit.membership import model_score, sample_score
-from dpem.audit.neighbours import as_cells, hostile_rows, with_rows
+from dpem.audit.neighbours import as_cells, hostile_rows, with_strangers
 from dpem.audit.observation import record_releases
 from dpem.audit.replaying import ReplayAudit, replay
 from dpem.audit.search import separation, telling_pair
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
+from dpem.audit.sources import can_open
 from dpem.privacy.randomness import public_random
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ __all__ = ["Finding", "Task", "run_audit", "tasks"]
 Size = Literal["tiny", "quick", "full"]
 Kind = Literal["replay", "bug", "transcript", "model", "samples", "bits"]
 
-_N_ROWS = 60  # of replays: a sum is a sum
+_N_ROWS = 150  # of replays: a few blocks of the smallest size
 _GAME_ROWS = 200
 _GAME_EPSILON = 16.0  # mu near 3, where a few hundred games prove most of it
 _BASES = ("made", "with hostile rows", "one row", "duplicates", "no row")
@@ -107,13 +108,15 @@ def tasks(size: Size, only: str | None = None) -> list[Task]:
     made = [Task("bug", name) for name in BUGS]
     for name, entry in CATALOGUE.items():
         for adjacency in entry.relations:
-            budgets = (0.1, 1.0, 20.0) if full and not name.startswith("paper.") else (entry.epsilon,)
-            steps = {"full": 200, "quick": 20, "tiny": 5}[size]
+            if entry.source is not None and not can_open(entry.source):
+                continue
+            budgets = entry.budgets if full else (entry.epsilon,)
+            steps = 0 if entry.slow else {"full": 200, "quick": 20, "tiny": 5}[size]
             made += [Task("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
             made += [
                 Task("replay", name, adjacency, entry.epsilon, base)
                 for base in _BASES[1:]
-                if size != "tiny" and _has_base(name, adjacency, base)
+                if size != "tiny" and not entry.slow and _has_base(name, adjacency, base)
             ]
     runs = {"full": 500, "quick": 100, "tiny": 20}[size]
     games = _GAMES if full else _GAMES[:1]
@@ -200,8 +203,7 @@ def _replay(task: Task) -> tuple[bool, str, dict[str, Any]]:
 def _base(subject: Subject, rows: Any, base: str) -> Any:
     """Return other tables to start from, as odd as their neighbours."""
     if base == "with hostile rows":
-        hostile = hostile_rows(subject, rows)
-        return with_rows(rows, range(5, 5 + len(hostile)), hostile)
+        return with_strangers(subject, rows, hostile_rows(subject, rows))
     places = {"one row": [0], "duplicates": [0] * len(rows), "no row": []}.get(base)
     if places is None:
         return rows

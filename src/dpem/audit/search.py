@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.audit.neighbours import as_given, hostile_rows, parsed, with_rows
+from dpem.audit.neighbours import as_given, hostile_rows, parsed, with_strangers, with_unit
 from dpem.data.column import READ
 
 if TYPE_CHECKING:
@@ -81,11 +81,9 @@ def _in_noise(releases: Sequence[RecordedRelease], row: Row | None) -> NDArray[n
 
 def _tables(subject: Subject, rows: Any, one: Row, other: Row | None) -> tuple[Any, Any]:
     """Return the tables with one row (as often as a person owns rows) and with the other, or without."""
-    m = subject.rows_per_person
-    if other is None:
-        return rows, with_rows(rows, range(len(rows), len(rows) + m), as_given(subject, one[:, None]) * m)
-    first, second = (with_rows(rows, range(m), as_given(subject, row[:, None]) * m) for row in (one, other))
-    return first, second
+    cells = [None if row is None else as_given(subject, row[:, None])[0] for row in (one, other)]
+    first, second = (rows if row is None else with_unit(subject, rows, row) for row in cells)
+    return (second, first) if other is None else (first, second)
 
 
 def _climb(
@@ -93,7 +91,7 @@ def _climb(
 ) -> tuple[Row, Row | None]:
     """Start from the farthest pair of hostile rows and change a few cells at a time while that helps."""
     hostile = hostile_rows(subject, rows)
-    table = with_rows(rows, range(len(rows), len(rows) + len(hostile)), hostile)
+    table = with_strangers(subject, rows, hostile)
     pool = parsed(subject, table)[:, -min(len(hostile) + 20, len(table)) :]
     n = pool.shape[1]
     values = [embed(row) for row in pool.T]

@@ -34,6 +34,10 @@ class Subject:
         Whose data is hidden, as in an estimator.
     schema, bounds, data_norm
         The public domain of the rows: one of the three.
+    person : str, optional
+        The column that names the owner of each row, beside the columns of the schema.
+    in_memory : callable, optional
+        As `run`, for rows that `run` hands over in another form (a file, a cluster): the sums must be equal.
 
     Examples
     --------
@@ -54,6 +58,8 @@ class Subject:
     schema: Schema | None = None
     bounds: Any = None
     data_norm: float | None = None
+    person: str | None = None
+    in_memory: Callable[[Any, Ledger | None], Any] | None = None
 
     @classmethod
     def of(cls, audited: PrivateEstimator | Subject) -> Subject:
@@ -67,12 +73,12 @@ class Subject:
             )
         if given._plain:
             raise _validate.fail("a finite epsilon to audit", "epsilon", given.epsilon)
-        if given.person is not None:
+        if given.person is not None and given.schema is None:
             raise _validate.fail(
-                "an estimator without a column of persons to audit",
-                "person",
-                given.person,
-                "Which rows are kept is decided before anything that an audit sees (docs/proofs/persons.md).",
+                "an estimator with a schema to audit rows of persons",
+                "schema",
+                None,
+                "Pass the schema of the columns beside the one that names persons.",
             )
         # Free choices are repeated in every fit: only noise, which is replayed, may make two fits differ.
         seed = 0 if given.random_state is None else given.random_state
@@ -89,4 +95,5 @@ class Subject:
             given.schema,
             getattr(given, "bounds", None),
             getattr(given, "data_norm", None),
+            given.person,
         )
