@@ -29,6 +29,7 @@ def failing():
         Finding(Task("replay", "KMeans"), False, "KMeans: VIOLATION", broken),
         Finding(Task("bug", "half the noise"), False, "half the noise: NOT CAUGHT", {"caught_by": []}),
         Finding(Task("transcript", "KMeans"), True, "fine", game),
+        Finding(Task("proof", "a step"), False, "a step: too much", {"worst": 1.25, "proof": "S-9"}),
     ]
 
 
@@ -39,11 +40,12 @@ def test_a_violation_ends_with_an_error(tmp_path, capsys, monkeypatch):
     assert found.code == 1
     assert "NOT CAUGHT" in found.err
     text = page.read_text()
-    assert "**2 FAILED.**" in text
+    assert "**3 FAILED.**" in text
+    assert "| a step | S-9 | 1.250000 | **no** |" in text
     assert "- KMeans: VIOLATION" in text
     assert "| half the noise | **no** |" in text
     assert "| KMeans, replace_one | transcript | 1 | 9 | 0.100 | 3.000 | 1.000 | 1.00 | 3.00 | 2.00 |" in text
-    assert summary(failing())[1] == ("Seeded bugs caught", 1, 1, "0 of 1")
+    assert summary(failing())[2] == ("Seeded bugs caught", 1, 1, "0 of 1")
 
 
 def test_an_interrupt_is_told(capsys, monkeypatch):
@@ -64,7 +66,15 @@ def test_names_that_fit_no_audit(capsys):
 def test_every_size_has_every_kind(size):
     """Each audits every fit and every bug; larger ones do so more often."""
     found = tasks(size)
-    assert {task.kind for task in found} == {"replay", "bug", "transcript", "model", "samples", "bits"}
+    assert {task.kind for task in found} == {
+        "replay",
+        "proof",
+        "bug",
+        "transcript",
+        "model",
+        "samples",
+        "bits",
+    }
     assert len(found) == len(set(found))
     assert len(tasks("tiny")) <= len(found) <= len(tasks("full"))
 

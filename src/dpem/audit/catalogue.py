@@ -67,10 +67,9 @@ def table(n: int) -> Any:
 
 
 def visits(n: int) -> Any:
-    """Return rows of persons: the first owns ten, others one to three."""
-    random = public_random(4)
-    owners = [str(7 + (0 if i < 10 else i // 2)) for i in range(n)]
-    return table(n).assign(patient=random.permutation(owners) if n > 10 else owners)
+    """Return rows of persons: those of the first and the last row own many, others one or two."""
+    many = {0: "7", 14: "8"}
+    return table(n).assign(patient=[many.get(i % 15, str(100 + i // 2)) for i in range(n)])
 
 
 def tight_groups(n: int) -> NDArray[np.float64]:
@@ -78,6 +77,44 @@ def tight_groups(n: int) -> NDArray[np.float64]:
     random = public_random(2)
     centres = np.array([[-0.3, 0.0], [0.3, 0.1]])
     return np.asarray(centres[random.randint(2, size=n)] + random.normal(0, 0.002, (n, 2)))
+
+
+_WRITTEN = Schema(
+    {
+        "day": {"kind": "date", "bounds": ["2020-01-01", "2029-12-31"], "missing": True},
+        "took": {"kind": "duration", "bounds": ["0:00:00", "8:00:00"], "resolution": "minute"},
+        "paid": {"kind": "continuous", "bounds": [0, 9999], "decimal": ",", "thousands": "."},
+        "again": {"kind": "boolean", "true": ["ja"], "false": ["nein"]},
+    }
+)
+
+
+def written(n: int) -> Any:
+    """Return rows whose cells are text: dates, durations, amounts with separators, words."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    random = public_random(6)
+    days = np.datetime64("2023-01-01") + random.randint(700, size=n)
+    took = random.randint(5, 300, size=n)
+    paid = random.randint(100, 500000, size=n)
+    return pd.DataFrame(
+        {
+            "day": [None if i % 17 == 3 else str(day) for i, day in enumerate(days)],
+            "took": [f"{minutes // 60}:{minutes % 60:02}:00" for minutes in took],
+            "paid": [f"{cents // 100:,}".replace(",", ".") + f",{cents % 100:02}" for cents in paid],
+            "again": np.array(["ja", "nein"])[random.randint(2, size=n)],
+        },
+        dtype=object,
+    )
+
+
+def wide(n: int) -> NDArray[np.float64]:
+    """Return rows of more columns than a machine word has bits, some cells of which are missing."""
+    random = public_random(7)
+    rows = random.normal(0, 0.05, (n, 66))
+    rows[random.random_sample(n) < 0.5, 65] = np.nan
+    rows[random.random_sample(n) < 0.3, 2] = np.nan
+    return np.asarray(rows)
 
 
 _MANY = Schema({f"question {j}": {"kind": "boolean"} for j in range(104)})
@@ -190,8 +227,14 @@ def _of_paper(estimator: Any, *arguments: Any, **settings: Any) -> Entry:
     return Entry(make, points, ("replace_one",), budgets=(1.0,))
 
 
-def _cells(estimator: Any, *arguments: Any, columns: list[str] | None = None, **settings: Any) -> Entry:
-    schema = _TABLE if columns is None else _TABLE.select(columns)
+def _cells(
+    estimator: Any,
+    *arguments: Any,
+    columns: list[str] | None = None,
+    schema: Schema = _TABLE,
+    **settings: Any,
+) -> Entry:
+    schema = schema if columns is None else schema.select(columns)
     if estimator is KMeans:  # which has no model of missing cells
         schema = schema.filled()
 
@@ -233,6 +276,35 @@ def _private_score(epsilon: float, adjacency: str) -> Subject:
     return Subject("private_score", run, adjacency, data_norm=1.0)
 
 
+def whole_numbers(n: int) -> Any:
+    """Return a table of whole numbers as a library stores them: one missing cell makes them floats."""
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    return pd.DataFrame({"age": public_random(8).randint(20, 90, size=n)})
+
+
+def _bounds_of_columns(epsilon: float, adjacency: str) -> Subject:
+    def run(rows: Any, ledger: Any) -> Any:
+        import pandas as pd  # noqa: PLC0415  (slow to import)
+
+        stored = rows.apply(pd.to_numeric, errors="coerce")  # integers, or floats where a cell is missing
+        return private_bounds(stored, epsilon=epsilon, adjacency=adjacency, ledger=ledger)
+
+    ages = Schema({"age": {"kind": "integer", "bounds": [-1000, 1000]}})
+    return Subject("private_bounds", run, adjacency, schema=ages)
+
+
+def _clipped_of_persons(epsilon: float, adjacency: str) -> Subject:
+    numbers = _TABLE.select(["age", "visits"]).filled()
+
+    def run(rows: Any, ledger: Any) -> Any:
+        return clipped_fraction(
+            rows, epsilon=epsilon, adjacency=adjacency, ledger=ledger, schema=numbers, **_PERSONS
+        )
+
+    return Subject("clipped_fraction", run, adjacency, 2, numbers, person="patient")
+
+
 @lru_cache
 def _known_mixture(adjacency: str) -> GaussianMixture:
     """Return a mixture that says nothing of the audited rows."""
@@ -267,6 +339,12 @@ CATALOGUE: dict[str, Entry] = {
     "GaussianMixture, tight groups": replace(
         _numbers(GaussianMixture, 2, max_iter=2, background_weight=0.0), rows=tight_groups, epsilon=1000.0
     ),
+    "GaussianMixture, missing cells, 66 columns": replace(
+        _numbers(GaussianMixture, 1, max_iter=1, missing="em", covariance_type="diag"),
+        rows=wide,
+        epsilon=1000.0,
+        budgets=(1000.0,),
+    ),
     "FactorAnalysis": _numbers(FactorAnalysis, 1, columns=3),
     "FactorAnalysis, basis": _numbers(FactorAnalysis, 1, columns=4, basis=cosine_basis((2, 2), 3)),
     "MixedMixture": _cells(MixedMixture, 3),
@@ -276,9 +354,18 @@ CATALOGUE: dict[str, Entry] = {
     "MixedMixture, more than 100 columns": _MANY_COLUMNS,
     "CategoricalMixture": _cells(CategoricalMixture, 2, columns=["ward", "smoker"], max_iter=2),
     "BernoulliMixture": _cells(BernoulliMixture, 2, columns=["smoker"], max_iter=2),
+    "PoissonMixture, missing cells": _cells(
+        PoissonMixture,
+        2,
+        max_iter=2,
+        schema=Schema({"age": {"kind": "integer", "bounds": [0, 100], "missing": True}}),
+    ),
     "PoissonMixture": _cells(PoissonMixture, 2, columns=["visits"], max_iter=2),
     "PrivateEM": _cells(PrivateEM, _Means(), columns=["age", "visits"], max_iter=2),
     "PrivateEM, unruly model": _cells(PrivateEM, _Unruly(), columns=["age", "visits"], max_iter=2),
+    "MixedMixture, text cells": replace(
+        _cells(MixedMixture, 2, method="em", max_iter=2, schema=_WRITTEN), rows=written
+    ),
     "KMeans, persons": _cells(KMeans, 2, columns=["age", "visits"], max_iter=2, **_PERSONS),
     "MixedMixture, persons": _cells(MixedMixture, 2, method="em", max_iter=2, **_PERSONS),
     "private_nicv": _number(
@@ -288,6 +375,8 @@ CATALOGUE: dict[str, Entry] = {
         "clipped_fraction", lambda rows, **a: clipped_fraction(rows, data_norm=1.0, **a)
     ),
     "private_bounds": _number("private_bounds", private_bounds),
+    "private_bounds, columns of a table": Entry(_bounds_of_columns, whole_numbers),
+    "clipped_fraction, persons": Entry(_clipped_of_persons, visits),
     "private_score": Entry(_private_score, points),
     "paper.KMeans": _of_paper(paper.KMeans, 2, max_iter=2),
     "paper.KMeans, Gaussian": _of_paper(paper.KMeans, 2, max_iter=2, noise="gaussian"),
@@ -320,6 +409,7 @@ CATALOGUE |= {
     for name, source in (
         ("KMeans", "Parquet file"),
         ("KMeans", "batches"),
+        ("MixedMixture, em", "CSV file with broken lines"),
         ("MixedMixture, persons", "CSV file"),
         ("KMeans, persons", "batches"),
         ("GaussianMixture, missing cells", "Parquet file"),

@@ -194,7 +194,7 @@ def as_given(subject: Subject, columns: NDArray[np.float64]) -> list[list[Any]]:
     if subject.schema is None:
         return [list(row) for row in columns.T]
     frame = frame_of(subject.schema, columns).astype(object)
-    return [[None if cell != cell else cell for cell in row] for row in frame.itertuples(index=False)]  # noqa: PLR0124
+    return [list(row) for row in frame.where(frame.notna(), None).itertuples(index=False)]
 
 
 def require_rows(subject: Subject, rows: Any) -> None:

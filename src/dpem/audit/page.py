@@ -21,6 +21,7 @@ __all__ = ["audit_page", "summary"]
 _GAMES: tuple[Kind, ...] = ("transcript", "model", "samples", "bits")
 _TITLES: dict[Kind, str] = {
     "replay": "Record and replay",
+    "proof": "Steps of proofs",
     "bug": "Seeded bugs caught",
     "transcript": "Games on the transcript",
     "model": "Games on the model alone",
@@ -40,6 +41,8 @@ def summary(findings: Sequence[Finding]) -> list[tuple[str, int, int, str]]:
             pairs, releases = (sum(f.figures[name] for f in found) for name in ("pairs", "releases"))
             worst = max(f.figures["worst"] for f in found)
             said = f"{pairs:,} pairs, {releases:,} releases; largest distance {worst:.6f} of a sensitivity"
+        elif kind == "proof":
+            said = f"rows reach {max(f.figures['worst'] for f in found):.6f} of what is allowed"
         elif kind == "bug":
             said = f"{sum(f.passed for f in found)} of {len(found)}"
         else:
@@ -68,8 +71,22 @@ def audit_page(findings: Sequence[Finding], size: str, seconds: float) -> str:
     ]
     if failed:
         parts += ["## Failed", "\n".join(f"- {finding.said}" for finding in failed)]
-    parts += _bugs(findings) + _games(findings) + _replays(findings)
+    parts += _proofs(findings) + _bugs(findings) + _games(findings) + _replays(findings)
     return "\n\n".join(parts) + "\n"
+
+
+def _proofs(findings: Sequence[Finding]) -> list[str]:
+    rows = [
+        [f.task.name, f.figures["proof"], f"{f.figures['worst']:.6f}", "yes" if f.passed else "**no**"]
+        for f in _of(findings, "proof")
+    ]
+    if not rows:
+        return []
+    text = (
+        "What the proofs of sensitivities take for granted, attacked with made rows and parameters where a "
+        "fit would leave room: the largest value that a row reaches, over what the equation allows."
+    )
+    return ["## Steps of proofs", text, _table(["step", "equation", "reached", "holds"], rows)]
 
 
 def _bugs(findings: Sequence[Finding]) -> list[str]:

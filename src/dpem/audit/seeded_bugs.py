@@ -11,17 +11,23 @@ import os
 import sys
 import warnings
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
 import numpy as np
 
-from dpem.data import Domain, TableRows
-from dpem.em import queries, release
+from dpem.audit import obligations
+from dpem.data import Domain, TableRows, persons
+from dpem.data.column import READ, UNREADABLE, Column
+from dpem.em import clipped_statistic, gaussian_moments, missing_cells, queries, release
+from dpem.em.contingency import PairTables
+from dpem.em.gaussian_moments import RESPONSIBILITY_BITS, FrameMoments
 from dpem.em.incomplete_moments import IncompleteMoments
+from dpem.em.mixture_tables import MixtureTables
 from dpem.em.progress import Progress
 from dpem.em.release import ReleaseGate
+from dpem.em.softmax import exp_non_positive, softmax
 from dpem.engines.local import LocalEngine
 from dpem.models.kmeans_fit import LloydModel
 from dpem.paper import KMeans, mixture_sums
@@ -236,6 +242,133 @@ def _float_sums() -> list[Any]:
         return total.astype(np.int64) >> statistic.coarse_bits
 
     return [patch.object(LocalEngine, "sum", in_floats)]
+
+
+def _pair_tables_of_one_block() -> list[Any]:
+    """Count the tables of the first block of columns only: a row is in those of all blocks."""
+
+    def of_first(self: PairTables) -> int:
+        n = len(self.blocks[0])
+        return n * (n - 1) // 2
+
+    return [patch.object(PairTables, "n_tables", property(of_first))]
+
+
+def _coarse_sums_as_if_exact() -> list[Any]:
+    """Forget that rounding whole sums down may add one to the change of each entry."""
+    return [patch.object(sensitivity, "coarse", lambda whole, bits, _: float(whole) / 2**bits)]
+
+
+def _missing_cells_forgotten() -> list[Any]:
+    """Charge expected tables as if no column had an entry for missing cells."""
+    sound = MixtureTables.sensitivity
+
+    def without(self: MixtureTables, *arguments: Any) -> float:
+        return sound(replace(self, missing=[None] * len(self.tables)), *arguments)
+
+    return [patch.object(MixtureTables, "sensitivity", without)]
+
+
+def _negative_entries_pass() -> list[Any]:
+    sound = clipped_statistic._bounded
+
+    def any_sign(*arguments: Any, nonnegative: bool) -> Any:  # noqa: ARG001
+        return sound(*arguments, nonnegative=False)
+
+    return [patch.object(clipped_statistic, "_bounded", any_sign)]
+
+
+def _filled_rows_too_long() -> list[Any]:
+    sound = missing_cells.fill_rows
+
+    def longer(*arguments: Any) -> Any:
+        return np.rint(1.01 * sound(*arguments))
+
+    return [patch.object(module, "fill_rows", longer) for module in (missing_cells, obligations)]
+
+
+def _tied_responsibilities_rounded() -> list[Any]:
+    """Round responsibilities to the nearest integer where they must sum to one, and check that loosely."""
+
+    def rounded(self: FrameMoments, log_joint: Any) -> Any:  # noqa: ARG001
+        return np.rint(softmax(log_joint)[0] * 2.0**RESPONSIBILITY_BITS)
+
+    return [
+        patch.object(FrameMoments, "_responsibilities", rounded),
+        patch.object(gaussian_moments, "compiled_kernels", lambda _: None),
+    ]
+
+
+# -- rows that change others -------------------------------------------------------------------------------
+
+
+def _softmax_of_the_block() -> list[Any]:
+    """Subtract the largest logit of the block, not of the row: rows far out then lose their digits."""
+
+    def of_block(logits: Any) -> Any:
+        largest = np.broadcast_to(logits.max(), logits.shape[1:])
+        weights = exp_non_positive(logits - largest)
+        total = weights.sum(axis=0)
+        return weights / total, largest, total
+
+    return [
+        patch.object(gaussian_moments, "softmax", of_block),
+        patch.object(gaussian_moments, "compiled_kernels", lambda _: None),
+    ]
+
+
+def _last_chunk_twice() -> list[Any]:
+    """Shift the last chunk of rows back so that it is whole: some rows count twice."""
+    sound = FrameMoments.sum_block
+
+    def in_chunks(self: FrameMoments, rows: Any) -> Any:
+        n, total = rows.shape[1], np.zeros(self.size, dtype=np.int64)
+        for start in range(0, n, 256):
+            first = min(start, max(0, n - 256))
+            total += sound(self, np.ascontiguousarray(rows[:, first : first + 256]))
+        return total
+
+    return [patch.object(FrameMoments, "sum_block", in_chunks)]
+
+
+def _cells_read_by_their_block() -> list[Any]:
+    """Read a block as text without separators as soon as one of its cells is no number."""
+    sound = Column.parse
+
+    def parse(self: Column, cells: Any) -> Any:
+        values, found = sound(self, cells)
+        if (found == UNREADABLE).any():
+            values = np.where(found == READ, np.rint(values), values)
+        return values, found
+
+    return [patch.object(Column, "parse", parse)]
+
+
+# -- persons -----------------------------------------------------------------------------------------------
+
+
+def _cap_of_a_person_per_piece() -> list[Any]:
+    """Keep so many rows of a person in every piece, not in all."""
+    sound: Any = vars(persons._KeptRows)["by_piece"].func
+
+    def each_by_itself(self: persons._KeptRows) -> Any:
+        whole = sound(self)
+        kept = []
+        for owners, mask in zip(self._owners, whole, strict=True):
+            more = mask.copy()
+            for owner in np.unique(owners[owners >= 0]):
+                more[np.flatnonzero(owners == owner)[: self._cap]] = True
+            kept.append(more)
+        return kept
+
+    return [patch.object(persons._KeptRows, "by_piece", property(each_by_itself))]
+
+
+def _uncapped_counts_of_findings() -> list[Any]:
+    def uncapped(self: persons.LimitedRows) -> Any:
+        return self._source.of_findings()
+
+    return [patch.object(persons.LimitedRows, "of_findings", uncapped)]
 
 
 # -- what depends on rows ----------------------------------------------------------------------------------
@@ -502,6 +635,24 @@ BUGS: dict[str, Bug] = {
     "noise shared within a release": Bug("MixedMixture", _noise_shared_within_a_release),
     "shaped noise drawn once": Bug("GaussianMixture, full", _shaped_noise_drawn_once),
     "Laplace noise shared within a release": Bug("paper.DPLloyd", _laplace_noise_shared_within_a_release),
+    "pair tables of one block": Bug("tables of pairs in blocks of columns", _pair_tables_of_one_block),
+    "pair tables of one block, in a fit": Bug(
+        "MixedMixture, more than 100 columns", _pair_tables_of_one_block, "add_remove"
+    ),
+    "coarse sums taken for exact ones": Bug("sums without their low bits", _coarse_sums_as_if_exact),
+    "missing cells forgotten in tables": Bug(
+        "MixedMixture, em, one component", _missing_cells_forgotten, "add_remove"
+    ),
+    "negative entries of a plug-in model": Bug("PrivateEM, unruly model", _negative_entries_pass),
+    "filled rows too long": Bug("filled rows lie in the ball", _filled_rows_too_long),
+    "tied responsibilities rounded to nearest": Bug(
+        "a row counts once under a tied covariance", _tied_responsibilities_rounded
+    ),
+    "softmax by the largest logit of a block": Bug("GaussianMixture, tight groups", _softmax_of_the_block),
+    "the last chunk of rows counted twice": Bug("GaussianMixture, full", _last_chunk_twice),
+    "cells read by what else is in their block": Bug("MixedMixture, text cells", _cells_read_by_their_block),
+    "a person's cap kept in each piece": Bug("KMeans, persons, batches", _cap_of_a_person_per_piece),
+    "findings of rows above a person's cap": Bug("KMeans, persons", _uncapped_counts_of_findings),
     "the ledger charged after reading": Bug(_QUICK, _charged_after_reading),
     "the ledger never charged": Bug(_QUICK, _never_charged),
 }
