@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import optimize, stats
 
 import dpem
 from dpem import paper
@@ -46,39 +47,79 @@ def test_mechanisms_are_the_papers(scenario, composition):
     assert np.isfinite(model.score(rows()))
 
 
-@pytest.mark.parametrize("estimate", ["map", "mle"])
-def test_without_noise_it_is_em(estimate):
-    """At an enormous budget the steps are those of the text's own formulas, written out here."""
-    X, k, d, n = rows(n=2000), 2, 3, 2000
-    means = np.array([[0.3, 0.2, 0.1], [-0.3, -0.1, -0.2]])
+def log_posterior(X, g, weights, means, covariances, prior):
+    """Return the free energy of responsibilities g plus the log prior: what an M-step maximises.
+
+    Densities are scipy's. Dirichlet(alpha) on weights; means N(0, Sigma / kappa) and Sigma inverse-Wishart.
+    """
+    if (weights <= 0).any():
+        return -np.inf
+    k, d = means.shape
+    total = 0.0
+    for j in range(k):
+        law = stats.multivariate_normal(means[j], covariances[j])
+        total += g[:, j] @ (np.log(weights[j]) + law.logpdf(X))
+        if prior is not None:
+            alpha, kappa, nu, scale = prior
+            total += (alpha - 1) * np.log(weights[j])
+            total += stats.multivariate_normal(np.zeros(d), covariances[j] / kappa).logpdf(means[j])
+            total += stats.invwishart(nu, scale * np.eye(d)).logpdf(covariances[j])
+    return total
+
+
+def maximised(X, g, prior):
+    """Return weights, means and covariances that maximise it, found by a numerical search."""
+    k, d = g.shape[1], X.shape[1]
+    lower = np.tril_indices(d)
+
+    def unpacked(v):
+        weights = np.exp(v[:k] - np.logaddexp.reduce(v[:k]))
+        means = v[k : k + k * d].reshape(k, d)
+        factors = np.zeros((k, d, d))
+        factors[:, lower[0], lower[1]] = v[k + k * d :].reshape(k, -1)
+        return weights, means, factors @ factors.transpose(0, 2, 1) + 1e-12 * np.eye(d)
+
+    start = np.concatenate([np.zeros(k + k * d), np.tile(0.3 * np.eye(d)[lower], k)])
+    found = optimize.minimize(lambda v: -log_posterior(X, g, *unpacked(v), prior), start, method="BFGS")
+    return unpacked(found.x)
+
+
+@pytest.mark.parametrize(("estimate", "kappa"), [("mle", 1.0), ("map", 1.0), ("map", 50.0), ("map", 2000.0)])
+def test_a_step_maximises_what_em_maximises(estimate, kappa):
+    """Without noise a step is the mode of free energy and prior, found here by a search over parameters."""
+    X = rows(n=400, d=2) + np.array([0.2, -0.1])
+    start, k, d = np.array([[0.3, 0.2], [-0.3, -0.1]]), 2, 2
     model = paper.GaussianMixture(
-        2, epsilon=1e4, delta=1e-6, data_norm=1.0, estimate=estimate, max_iter=3, means_init=means
+        k,
+        epsilon=np.inf,
+        data_norm=1.0,
+        estimate=estimate,
+        kappa0=kappa,
+        scale0=0.5,
+        max_iter=1,
+        means_init=start,
     ).fit(X)
-    weights, mu, sigma = np.full(2, 0.5), means, np.stack([np.eye(d)] * 2)
-    for _ in range(3):
-        joint = np.stack(
-            [
-                np.log(weights[j])
-                - 0.5 * np.einsum("ni,ij,nj->n", X - mu[j], np.linalg.inv(sigma[j]), X - mu[j])
-                - 0.5 * np.linalg.slogdet(sigma[j])[1]
-                for j in range(k)
-            ],
-            axis=1,
-        )
-        g = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
-        count, sums = g.sum(axis=0), g.T @ X
-        second = np.einsum("nk,ni,nj->kij", g, X, X)
-        if estimate == "mle":
-            weights, mu = count / n, sums / count[:, None]
-            sigma = second / count[:, None, None] - np.einsum("ki,kj->kij", mu, mu)
-        else:
-            weights, mu = (count + 1) / (n + k), sums / (count + 1)[:, None]
-            outer = np.einsum("ki,kj->kij", mu, mu)
-            scatter = 0.1 * np.eye(d) + second + (count / (1 + count) - count)[:, None, None] * outer
-            sigma = scatter / (count + d + 2 + d + 2)[:, None, None]
-    np.testing.assert_allclose(model.weights_, weights, atol=2e-3)
-    np.testing.assert_allclose(model.means_, mu, atol=2e-3)
-    np.testing.assert_allclose(model.covariances_, sigma, atol=2e-3)
+    # The start: equal weights, unit covariances.
+    joint = np.stack([stats.multivariate_normal(m, np.eye(d)).logpdf(X) for m in start], axis=1)
+    g = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
+    prior = None if estimate == "mle" else (2.0, kappa, d + 2, 0.5)
+    best = maximised(X, g, prior)
+    # Rounding to the grid and the search itself are all that is left.
+    for found, expected in zip((model.weights_, model.means_, model.covariances_), best, strict=True):
+        np.testing.assert_allclose(found, expected, atol=3e-4, rtol=2e-3)
+    reached = log_posterior(X, g, model.weights_, model.means_, model.covariances_, prior)
+    assert reached == pytest.approx(log_posterior(X, g, *best, prior), rel=1e-5)
+
+
+@pytest.mark.parametrize("estimate", ["map", "mle"])
+def test_noise_of_an_enormous_budget_changes_nothing(estimate):
+    """The private path, which charges and draws noise, comes to what `epsilon=inf` does."""
+    X, means = rows(n=2000), np.array([[0.3, 0.2, 0.1], [-0.3, -0.1, -0.2]])
+    common = {"data_norm": 1.0, "estimate": estimate, "max_iter": 3, "means_init": means}
+    noisy = paper.GaussianMixture(2, epsilon=1e4, **common).fit(X)
+    plain = paper.GaussianMixture(2, epsilon=np.inf, **common).fit(X)
+    for name in ("weights_", "means_", "covariances_"):
+        np.testing.assert_allclose(getattr(noisy, name), getattr(plain, name), atol=2e-3)
 
 
 @pytest.mark.parametrize("kind", [Counts, Sums, Moments])
@@ -154,7 +195,6 @@ def test_budget_refusals():
         {"kappa0": 0.0},
         {"means_init": [[0.0]]},
         {"max_iter": 0},
-        {"epsilon": float("inf")},
     ):
         with pytest.raises(InvalidArgumentError, match=next(iter(wrong))):
             paper.GaussianMixture(**({"n_components": 2, "epsilon": 1.0, "data_norm": 1.0} | wrong)).fit(X)

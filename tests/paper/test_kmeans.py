@@ -88,7 +88,7 @@ def test_files_and_ledger(tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"composition": "gdp"}, {"max_iter": 0}, {"epsilon": float("inf")}, {"epsilon": 0}, {"n_clusters": 0}],
+    [{"composition": "gdp"}, {"max_iter": 0}, {"epsilon": 0}, {"n_clusters": 0}],
 )
 def test_bad_arguments(arguments):
     for kind in (paper.KMeans, paper.DPLloyd):

@@ -312,6 +312,12 @@ def _known_mixture(adjacency: str) -> GaussianMixture:
     return made.fit(points(500))
 
 
+def _general_em(epsilon: float, _: str) -> Any:
+    moments = [paper.Moment("age", 1, 1.0, "laplace"), paper.Moment("visits", 1, 0.1)]
+    columns = _TABLE.select(["age", "visits"])
+    return paper.GeneralEM(_Means(), moments=moments, schema=columns, epsilon=epsilon, max_iter=2)
+
+
 CENTRES = np.array([[-0.4, 0.0], [0.4, 0.0], [0.0, 0.4]])
 
 CATALOGUE: dict[str, Entry] = {
@@ -402,6 +408,7 @@ CATALOGUE: dict[str, Entry] = {
         )
     },
     "paper.FactorAnalysis": _of_paper(paper.FactorAnalysis, 1),
+    "paper.GeneralEM": Entry(_general_em, table, ("replace_one",), budgets=(1.0,)),
 }
 # The same fits of rows in files, in batches, with persons, and on clusters of this machine.
 CATALOGUE |= {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -229,8 +230,18 @@ def _small_blocks() -> Iterator[None]:
 
 @contextmanager
 def _two_threads() -> Iterator[None]:
-    """Read small blocks on two threads, whatever the subject asks for."""
-    with _small_blocks(), patch.object(local, "thread_count", lambda _: 2):
+    """Read small blocks on two threads, slowly: a piece waits while the other thread asks for the next."""
+    sound = TableRows.block
+
+    def slowly(rows: TableRows) -> Any:
+        time.sleep(0.002)
+        return sound(rows)
+
+    with (
+        _small_blocks(),
+        patch.object(local, "thread_count", lambda _: 2),
+        patch.object(TableRows, "block", slowly),
+    ):
         yield
 
 

@@ -15,6 +15,7 @@ from dpem.em.progress import Progress
 from dpem.em.queries import SQUARED_BITS, SecondMoments
 from dpem.models.factor_density import FactorDensityMixin
 from dpem.models.factor_em import DenseMoment, fit_factors
+from dpem.paper.exact_gate import finish, gate_for
 
 if TYPE_CHECKING:
     import os
@@ -51,7 +52,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     n_components : int, default 2
         Factors.
     epsilon, delta : float
-        The budget.
+        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
     bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`. With bounds, rows are taken about the box's centre.
     max_iter : int, default 1000
@@ -112,22 +113,26 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         """Fit the factors; see `dpem.FactorAnalysis.fit` for what happens to the rows."""
         k = _validate.integer(self.n_components, "n_components")
         max_iter = _validate.integer(self.max_iter, "max_iter")
-        _validate.epsilon(self.epsilon)
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X)
         d = source.n_columns
         if k > d:
             raise _validate.fail(f"at most as many factors as columns ({d})", "n_components", k)
-        n_rows = float(self._public_rows(source) or 1)
+        n_rows = float(source.n_rows if self._plain else self._public_rows(source) or 1)
+        if self._plain:
+            self._plain_rows(source, domain)  # raises on NaN: here nothing is hidden
         query = _Moment(np.zeros(d), 2.0**24)
-        plan = Plan.per_mechanism(
-            [Stage("moment", 1.0, query.sensitivity("replace_one"))],
-            composition="linear",
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-        gate = self._gate(plan, source, domain)
+
+        def plan() -> Plan:
+            return Plan.per_mechanism(
+                [Stage("moment", 1.0, query.sensitivity("replace_one"))],
+                composition="linear",
+                epsilon=self.epsilon,
+                delta=self.delta,
+            )
+
+        gate = gate_for(self, plan, source, domain)
         progress = Progress(self._public_name, self.verbose)
         progress.step("moment")
         with self._charged(), one_thread():
@@ -144,7 +149,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             factors, n_iter = fit_factors(repaired, k, random_state, least_noise=least, max_iter=max_iter)
         self.n_iter_ = n_iter
         self._keep(domain.centre.copy(), factors.scaled(domain.scale))
-        self._state(gate, source)
+        finish(self, gate, source)
         return self
 
     def _public_domain(self, n_columns: int) -> Domain:

@@ -21,6 +21,7 @@ from dpem.models.gaussian_density import (
     cholesky,
     public_means,
 )
+from dpem.paper.exact_gate import finish, gate_for
 from dpem.paper.kmeans import latin_hypercube
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.per_mechanism import COMPOSITIONS
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.em.estimator import Ledger
     from dpem.em.release import ReleaseGate
+    from dpem.paper.exact_gate import ExactGate
 
 __all__ = ["GaussianMixture"]
 
@@ -76,7 +78,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
     n_components : int, default 1
         How many components.
     epsilon, delta : float
-        The budget.
+        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
     bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`.
     scenario : {"GGG", "LLG"}, default "GGG"
@@ -171,7 +173,6 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         k = _validate.integer(self.n_components, "n_components")
         iterations = _validate.integer(self.max_iter, "max_iter")
         _validate.one_of(self.estimate, "estimate", ("map", "mle"))
-        _validate.epsilon(self.epsilon)
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X, keep_distances=False)
@@ -179,10 +180,11 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         prior = self._prior(d)
         given = public_means(self.means_init, k, d)
         start = latin_hypercube(k, d, random_state) if given is None else domain.points_to_grid(given)
-        n_rows = float(self._public_rows(source) or 1)
+        if self._plain:
+            self._plain_rows(source, domain)  # raises on NaN: here nothing is hidden
+        n_rows = float(source.n_rows if self._plain else self._public_rows(source) or 1)
         parameters = _Parameters(np.full(k, 1 / k), start / GRID, np.repeat(np.eye(d)[None], k, axis=0))
-        plan = self._plan(parameters.components, iterations)
-        gate = self._gate(plan, source, domain)
+        gate = gate_for(self, lambda: self._plan(parameters.components, iterations), source, domain)
         progress = Progress(self._public_name, self.verbose)
         with self._charged(), one_thread():
             for step in range(iterations):
@@ -194,7 +196,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self.covariances_ = parameters.covariances * scale[:, None] * scale
         self._finish(d)
         self.n_iter_ = iterations
-        self._state(gate, source)
+        finish(self, gate, source)
         return self
 
     def _finish(self, n_columns: int) -> None:
@@ -241,7 +243,9 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         self._finish(d)
 
 
-def _em_step(gate: ReleaseGate, before: _Parameters, n: float, prior: _Prior | None) -> _Parameters:
+def _em_step(
+    gate: ReleaseGate | ExactGate, before: _Parameters, n: float, prior: _Prior | None
+) -> _Parameters:
     """Release weights, means and covariances, and divide by noisy counts alone."""
     components = before.components
     k, d = before.means.shape
@@ -261,10 +265,12 @@ def _em_step(gate: ReleaseGate, before: _Parameters, n: float, prior: _Prior | N
         covariances = moments / divisor[:, None, None] - means[:, :, None] * means[:, None, :]
     else:
         weights = (counts + prior.alpha - 1) / (n + k * (prior.alpha - 1))
-        means = _into_ball(sums / (counts + prior.kappa)[:, None])
-        outer = means[:, :, None] * means[:, None, :]
-        shrink = prior.kappa * counts / (prior.kappa + counts) - counts
-        scatter = prior.scale * np.eye(d) + moments + shrink[:, None, None] * outer
+        divisor = counts + prior.kappa
+        means = _into_ball(sums / divisor[:, None])
+        # S0 + N Sigma_MLE + kappa0 N / (kappa0 + N) mu_MLE mu_MLE', in terms of the MAP mean, which is
+        # N / (kappa0 + N) mu_MLE: the second moments less (N + kappa0) mu_MAP mu_MAP'.
+        about_mean = moments - divisor[:, None, None] * means[:, :, None] * means[:, None, :]
+        scatter = prior.scale * np.eye(d) + about_mean
         covariances = scatter / (counts + prior.nu + d + 2)[:, None, None]
     values, vectors = np.linalg.eigh(covariances)
     values = np.maximum(values, SMALLEST_EIGENVALUE)

@@ -14,6 +14,7 @@ from dpem.em.plan import Plan, Stage
 from dpem.em.progress import Progress
 from dpem.models.nearest_centre import NearestCentreMixin
 from dpem.paper.cluster_sums import ClusterCounts, ClusterSums, CountsAndSums
+from dpem.paper.exact_gate import finish, gate_for
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.em.estimator import Ledger, PublicRandom
     from dpem.em.release import ReleaseGate
+    from dpem.paper.exact_gate import ExactGate
 
 __all__ = ["DPLloyd", "KMeans", "latin_hypercube"]
 
@@ -45,12 +47,13 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
         k = _validate.integer(self.n_clusters, "n_clusters")
         iterations = _validate.integer(self.max_iter, "max_iter")
         _validate.one_of(self.composition, "composition", _COMPOSITIONS)
-        _validate.epsilon(self.epsilon)
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X)
-        n_rows = self._public_rows(source)
-        gate = self._gate(self._plan(source.n_columns, k, iterations), source, domain)
+        n_rows = source.n_rows if self._plain else self._public_rows(source)
+        if self._plain:
+            self._plain_rows(source, domain)  # raises on NaN: here nothing is hidden
+        gate = gate_for(self, lambda: self._plan(source.n_columns, k, iterations), source, domain)
         progress = Progress(self._public_name, self.verbose)
         centres = latin_hypercube(k, source.n_columns, random_state)
         with self._charged():
@@ -59,7 +62,7 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
                 centres = self._step(gate, centres, float(n_rows or 1))
         self.cluster_centers_ = domain.from_grid(centres)
         self.n_iter_ = iterations
-        self._state(gate, source)
+        finish(self, gate, source)
         return self
 
     @abstractmethod
@@ -67,7 +70,9 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
         """Return the plan."""
 
     @abstractmethod
-    def _step(self, gate: ReleaseGate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
+    def _step(
+        self, gate: ReleaseGate | ExactGate, centres: NDArray[np.float64], n_rows: float
+    ) -> NDArray[np.float64]:
         """Return the next centres."""
 
 
@@ -84,7 +89,7 @@ class KMeans(_PaperKMeans):
     n_clusters : int, default 8
         How many centres.
     epsilon, delta : float
-        The budget.
+        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
     bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`.
     noise : {"laplace", "gaussian"}, default "laplace"
@@ -154,7 +159,9 @@ class KMeans(_PaperKMeans):
             delta=self.delta,
         )
 
-    def _step(self, gate: ReleaseGate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
+    def _step(
+        self, gate: ReleaseGate | ExactGate, centres: NDArray[np.float64], n_rows: float
+    ) -> NDArray[np.float64]:
         counts = np.clip(gate.release("counts", ClusterCounts(centres)).values, 0, n_rows)
         counts = np.maximum(counts * n_rows / max(counts.sum(), 1.0), 1.0)
         sums = gate.release("sums", ClusterSums(centres)).values.reshape(centres.shape)
@@ -172,7 +179,7 @@ class DPLloyd(_PaperKMeans):
     n_clusters : int, default 8
         How many centres.
     epsilon, delta : float
-        The budget.
+        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
     bounds, data_norm, schema
         Public limits of the rows, as in `dpem.KMeans`.
     composition : {"linear", "zcdp"}, default "linear"
@@ -231,7 +238,12 @@ class DPLloyd(_PaperKMeans):
             delta=self.delta,
         )
 
-    def _step(self, gate: ReleaseGate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:  # noqa: ARG002
+    def _step(
+        self,
+        gate: ReleaseGate | ExactGate,
+        centres: NDArray[np.float64],
+        n_rows: float,  # noqa: ARG002
+    ) -> NDArray[np.float64]:
         k = len(centres)
         released = gate.release("counts and sums", CountsAndSums(centres)).values
         counts = np.maximum(released[:k] / GRID, 1.0)

@@ -1,0 +1,306 @@
+r"""The paper's general DP-EM (section 3): each moment of an exponential-family model is noised by itself.
+
+For a complete-data likelihood in the exponential family the parameters are a function of the moments
+M_l = (1/N) sum_i E_q[T_l(x_i, z_i)], l = 1..L. One replaced row moves M_l by at most (2/N) max |T_l|
+(the text's Eq. moment_sen), in L1 for Laplace and in L2 for Gaussian noise. All J L mechanisms have one
+epsilon_i, which a composition gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from dpem import _validate
+from dpem.data import TableGrid
+from dpem.data.domain import norm_squared
+from dpem.em.clipped_statistic import read_only, statistic_vectors, treats_blocks
+from dpem.em.model_check import check_model, checked_parameters
+from dpem.em.model_memory import refuse_memory
+from dpem.em.plan import Plan, Stage
+from dpem.em.progress import Progress
+from dpem.em.queries import LINEAR_BITS
+from dpem.models.private_em import PrivateEM
+from dpem.paper.exact_gate import finish, gate_for
+from dpem.privacy.per_mechanism import COMPOSITIONS
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Schema
+    from dpem.em.estimator import Ledger
+    from dpem.em.exponential_family import ExponentialFamily, Parameters
+    from dpem.privacy.sensitivity import Norm
+
+__all__ = ["GeneralEM", "Moment"]
+
+_ONE = 2.0**LINEAR_BITS  # what the bound of a moment is on the grid
+
+
+class Moment(NamedTuple):
+    """One moment M_l: some entries of the model's expected statistics, which share a mechanism.
+
+    Attributes
+    ----------
+    name : str
+        What the plan calls it.
+    size : int
+        How many entries; moments follow each other in the order of the statistics.
+    bound : float
+        max |T_l| over the bounded domain: the L1 norm for Laplace, the L2 norm for Gaussian noise. A row's
+        entries are cut to it, so that a bound that is too small costs accuracy and never privacy.
+    noise : {"gaussian", "laplace"}
+        The mechanism.
+
+    Examples
+    --------
+    >>> Moment("counts", 3, 1.0, "laplace").size
+    3
+    """
+
+    name: str
+    size: int
+    bound: float
+    noise: str = "gaussian"
+
+
+@dataclass(frozen=True, eq=False)
+class _MomentSum:
+    """The sum over rows of T_l, each cut to its bound and rounded (a `RowStatistic`)."""
+
+    model: ExponentialFamily
+    parameters: Parameters  # read-only
+    grid: TableGrid
+    moment: Moment
+    start: int  # its first entry among all
+    n_statistics: int
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        return self.moment.size
+
+    @property
+    def unit(self) -> float:
+        """What one is in the sums: the bound becomes 2^20, less room for rounding each entry."""
+        return (_ONE * (1 - 2.0**-40) - self.size) / self.moment.bound
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:  # noqa: ARG002
+        """Return 2 max |T_l|, in the norm of the moment's noise."""
+        assert adjacency == "replace_one"  # noqa: S101  (the class has no other)
+        return 2 * _ONE
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum cut and rounded entries; the bound is checked in integers."""
+        vectors = statistic_vectors(self.model, self.parameters, self.grid.to_units(rows), self.n_statistics)[
+            self.start : self.start + self.size
+        ]
+        vectors = np.where(np.isfinite(vectors), vectors, 0.0)
+        # In two steps, so that squares of whatever a model says stay within the floats.
+        top = np.maximum(np.abs(vectors).max(axis=0, initial=0.0), self.moment.bound)
+        length = self._length(vectors / top) * top
+        cut = self.moment.bound / np.maximum(length, self.moment.bound)
+        scaled = np.rint(vectors * (self.unit * cut))
+        scaled[:, ~(self._length(scaled) <= _ONE)] = 0.0
+        return np.asarray(scaled.sum(axis=1).astype(np.int64))
+
+    def _length(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.moment.noise == "gaussian":
+            return np.sqrt(norm_squared(vectors))
+        total = np.abs(vectors[0])
+        for row in vectors[1:]:
+            total = total + np.abs(row)
+        return np.asarray(total)
+
+
+class GeneralEM(PrivateEM):
+    """The paper's general DP-EM for any exponential-family model: every moment noised by itself.
+
+    :class:`dpem.PrivateEM` releases all moments with one Gaussian mechanism and needs far less budget. This
+    class is the paper's form, for comparison: J steps of L mechanisms with one epsilon_i, sensitivity
+    (2/N) max |T_l| for each moment, and parameters that are a function of the noisy moments.
+
+    Parameters
+    ----------
+    model : ExponentialFamily
+        The model. Its `m_step` is given N times the noisy moments.
+    moments : sequence of Moment, optional
+        How the statistics fall into moments, each with its bound and noise. Unless given: one Gaussian moment
+        of all statistics, with the model's `norm_bound`.
+    epsilon : float
+        The privacy budget; ``math.inf`` runs the same steps without noise, marked as not private.
+    delta : float, default 1e-6
+        The other half of the budget.
+    bounds, schema
+        Public limits of the columns, as in `dpem.PrivateEM`.
+    composition : {"zcdp", "moments", "advanced", "linear"}, default "zcdp"
+        How epsilon_i is found.
+    delta_i : float, optional
+        Delta of each Gaussian mechanism; a share of delta unless given.
+    max_iter : int, default 10
+        Steps J.
+    ledger, random_state, n_jobs, verbose
+        As in `dpem.PrivateEM`.
+
+    Attributes
+    ----------
+    parameters_ : dict of str to ndarray
+        What the model's `m_step` returned last.
+    privacy_, plan_, n_iter_, n_features_in_, feature_names_in_
+        As in `dpem.PrivateEM`.
+
+    Examples
+    --------
+    The mean and the second moment of one column, as two moments:
+
+    >>> import numpy as np
+    >>> import dpem
+    >>> from dpem import paper
+    >>> class Normal(dpem.ExponentialFamily):
+    ...     def start(self, schema, random_state, centres):
+    ...         return {"mean": 0.0, "variance": 1.0}
+    ...     def expected_statistics(self, row, parameters):
+    ...         return [row[0], row[0] ** 2]
+    ...     def m_step(self, statistics, parameters, n_rows, noise):
+    ...         mean = statistics[0] / n_rows
+    ...         return {"mean": mean, "variance": max(statistics[1] / n_rows - mean**2, 0.0)}
+    >>> X = np.random.default_rng(0).uniform(0, 1, size=(5000, 1))
+    >>> moments = [paper.Moment("mean", 1, 1.0, "laplace"), paper.Moment("square", 1, 1.0)]
+    >>> model = paper.GeneralEM(Normal(), moments=moments, epsilon=2.0, bounds=(0, 1), max_iter=1).fit(X)
+    >>> bool(abs(model.parameters_["mean"] - 0.5) < 0.1)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.paper.GeneralEM"
+    adjacency = "replace_one"
+    rows_per_person = 1
+    person = None
+    data_quality = False
+    clip_norm = None
+    tol = 0.0
+
+    def __init__(  # the paper's form has fewer arguments than PrivateEM
+        self,
+        model: ExponentialFamily,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        moments: Sequence[Moment] | None = None,
+        bounds: Any = None,
+        schema: Schema | None = None,
+        composition: str = "zcdp",
+        delta_i: float | None = None,
+        max_iter: int = 10,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.epsilon = epsilon
+        self.delta = delta
+        self.moments = moments
+        self.bounds = bounds
+        self.schema = schema
+        self.composition = composition
+        self.delta_i = delta_i
+        self.max_iter = max_iter
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model; see `dpem.PrivateEM.fit` for what happens to the rows."""
+        iterations = _validate.integer(self.max_iter, "max_iter")
+        composition = _validate.one_of(self.composition, "composition", COMPOSITIONS)
+        self._check_budget()
+        random_state = self._random()
+        schema = self._columns(X)
+        source = self._rows_to_fit(X, schema, by_position=self.schema is None)
+        n_rows = float(source.n_rows if self._plain else self._public_rows(source) or 1)
+        model = self._make_model(schema)
+        if model.start_centres:
+            raise _validate.fail(
+                "a model that starts by itself", "model.start_centres", model.start_centres, "Set it to 0."
+            )
+        clip_norm = None if self.moments is None else 1e15  # moments have bounds of their own
+        shape = check_model(model, schema, clip_norm, n_rows)
+        moments = self._checked_moments(shape.n_statistics, shape.norm)
+        grid = TableGrid(schema, "declared" if self.schema is None else self.schema.source)
+
+        def plan() -> Plan:
+            return Plan.per_mechanism(
+                [
+                    Stage(moment.name, 1.0, 2 * _ONE, iterations, laplace=moment.noise == "laplace")
+                    for moment in moments
+                ],
+                composition=composition,
+                epsilon=self.epsilon,
+                delta=self.delta,
+                delta_i=self.delta_i,
+            )
+
+        gate: Any = gate_for(self, plan, source, grid, self.n_jobs if treats_blocks(model) else 1)
+        progress = Progress(self._public_name, self.verbose)
+        parameters = checked_parameters(
+            model.start(schema, random_state, None), f"{type(model).__name__}.start"
+        )
+        with self._charged():
+            for step in range(iterations):
+                progress.step(f"step {step + 1} of {iterations}")
+                parameters = self._step(gate, model, grid, moments, parameters, n_rows)
+        self._keep(schema, parameters)
+        self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
+        self.n_iter_ = iterations
+        finish(self, gate, source)
+        return self
+
+    def _step(
+        self,
+        gate: Any,
+        model: ExponentialFamily,
+        grid: TableGrid,
+        moments: Sequence[Moment],
+        parameters: Parameters,
+        n_rows: float,
+    ) -> Parameters:
+        """Release every moment under the same parameters, then take the M-step of all of them."""
+        if not treats_blocks(model):
+            refuse_memory(model)  # an M-step may have given it something that rows would share
+        locked, noise, sums = read_only(parameters), 0.0, []
+        start, size = 0, sum(moment.size for moment in moments)
+        for moment in moments:
+            statistic = _MomentSum(model, locked, grid, moment, start, size)
+            released = gate.release(moment.name, statistic)
+            sums.append(released.values / statistic.unit)
+            noise = max(noise, float(released.noise_stddev.max()) / statistic.unit)
+            start += moment.size
+        copies = {name: value.copy() for name, value in parameters.items()}
+        after = model.m_step(np.concatenate(sums), copies, n_rows, noise)
+        return checked_parameters(after, f"{type(model).__name__}.m_step", like=parameters)
+
+    def _checked_moments(self, n_statistics: int, norm: float) -> tuple[Moment, ...]:
+        """Return the moments, which must share out all statistics."""
+        if self.moments is None:
+            return (Moment("moments", n_statistics, norm),)
+        moments = tuple(Moment(*moment) for moment in self.moments)
+        for moment in moments:
+            _validate.integer(moment.size, f"size of moment {moment.name!r}")
+            _validate.positive(moment.bound, f"bound of moment {moment.name!r}")
+            _validate.one_of(moment.noise, f"noise of moment {moment.name!r}", ("gaussian", "laplace"))
+        if len({moment.name for moment in moments}) < len(moments):
+            raise _validate.fail("moments with different names", "moments", [m.name for m in moments])
+        if sum(moment.size for moment in moments) != n_statistics:
+            raise _validate.fail(
+                f"moments whose sizes add up to the {n_statistics} statistics of the model",
+                "moments",
+                [moment.size for moment in moments],
+            )
+        return moments

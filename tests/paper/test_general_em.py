@@ -1,0 +1,165 @@
+"""The paper's general DP-EM: its mechanisms and bounds, and its mixture and k-means as instances of it."""
+
+import numpy as np
+import pytest
+
+import dpem
+from dpem import paper
+from dpem.errors import InvalidArgumentError
+from dpem.privacy.events import GaussianEvent, LaplaceEvent
+from support.paper_models import Clusters, Mixture, cluster_moments, mixture_moments
+
+COMPOSITIONS = ["linear", "advanced", "zcdp", "moments"]
+START = np.array([[0.3, 0.2], [-0.3, -0.1]])
+
+
+def rows(n=300, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array([[0.4, 0.3], [-0.4, -0.2]])[rng.integers(2, size=n)] + rng.normal(0, 0.1, (n, 2))
+
+
+def events(plan):
+    """Return how often each mechanism runs."""
+    counted = {}
+    for stage in plan.stages:
+        counted[stage.event] = counted.get(stage.event, 0) + stage.repeats * stage.mechanisms
+    return counted
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS)
+@pytest.mark.parametrize("scenario", ["GGG", "LLG"])
+def test_the_mixture_is_an_instance(scenario, composition):
+    """The same mechanisms, epsilon_i and sensitivities, and without noise the same parameters."""
+    X, common = rows(), {"composition": composition, "epsilon": 1.0, "delta": 1e-5, "max_iter": 2}
+    moments = mixture_moments(2, 2, scenario)
+    general = paper.GeneralEM(Mixture(START), moments=moments, bounds=(-1, 1), **common).fit(X)
+    special = paper.GaussianMixture(
+        2, scenario=scenario, estimate="mle", data_norm=1.0, means_init=START, **common
+    ).fit(X)
+    assert events(general.plan_) == events(special.plan_)
+    assert general.privacy_.epsilon == special.privacy_.epsilon == 1.0
+    # Noise in the data's units: sensitivity over the unit of the sum, times the multiplier.
+    found = {stage.name: stage for stage in general.plan_.stages}
+    expected = {stage.name: stage for stage in special.plan_.stages}
+    for one, other in (("weights", "weights"), ("mean 0", "means"), ("covariance 1", "covariances")):
+        assert type(found[one].event) is type(expected[other].event)
+
+
+@pytest.mark.parametrize("scenario", ["GGG", "LLG"])
+def test_the_mixture_without_noise_is_the_same(scenario):
+    X = rows()
+    moments = mixture_moments(2, 2, scenario)
+    general = paper.GeneralEM(
+        Mixture(START), moments=moments, bounds=(-1, 1), epsilon=np.inf, max_iter=4
+    ).fit(X)
+    special = paper.GaussianMixture(
+        2, scenario=scenario, estimate="mle", data_norm=1.0, means_init=START, epsilon=np.inf, max_iter=4
+    ).fit(X)
+    np.testing.assert_allclose(general.parameters_["weights"], special.weights_, atol=1e-3)
+    np.testing.assert_allclose(general.parameters_["means"], special.means_, atol=1e-3)
+    np.testing.assert_allclose(general.parameters_["covariances"], special.covariances_, atol=1e-3)
+    assert not general.privacy_.is_private
+    assert not special.privacy_.is_private
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_k_means_is_an_instance(noise):
+    X = rows()
+    special = paper.KMeans(2, epsilon=np.inf, data_norm=1.0, noise=noise, max_iter=3, random_state=0).fit(X)
+    # The special class draws its public start; one step from its centres must agree.
+    general = paper.GeneralEM(
+        Clusters(special.cluster_centers_),
+        moments=cluster_moments(2, 2, noise),
+        bounds=(-1, 1),
+        epsilon=np.inf,
+        max_iter=1,
+    ).fit(X)
+    again = paper.KMeans(2, epsilon=np.inf, data_norm=1.0, noise=noise, max_iter=4, random_state=0).fit(X)
+    np.testing.assert_allclose(general.parameters_["centres"], again.cluster_centers_, atol=1e-4)
+    private = {"epsilon": 1.0, "max_iter": 3, "composition": "zcdp"}
+    one = paper.GeneralEM(
+        Clusters(START), moments=cluster_moments(2, 2, noise), bounds=(-1, 1), **private
+    ).fit(X)
+    other = paper.KMeans(2, data_norm=1.0, noise=noise, **private).fit(X)
+    if noise == "laplace":
+        assert events(one.plan_) == events(other.plan_)
+    else:  # the special class charges sqrt 2 for counts; the multiplier is the same
+        assert sum(events(one.plan_).values()) == sum(events(other.plan_).values())
+        assert set(events(one.plan_)) == set(events(other.plan_))
+
+
+class Wild(dpem.ExponentialFamily):
+    """Statistics far beyond their bounds on a rare row."""
+
+    def start(self, schema, random_state, centres):
+        return {"a": np.zeros(4)}
+
+    def expected_statistics(self, row, parameters):
+        return np.concatenate([row, row]) * (1e6 if row[0] == 0.25 else 1.0)
+
+    def m_step(self, statistics, parameters, n_rows, noise):
+        return {"a": statistics / n_rows}
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_no_row_moves_a_moment_further_than_it_says(noise):
+    """Record and replay, with rows whose vectors break their bounds: each moment is cut in its own norm."""
+    moments = [paper.Moment("first", 2, 0.5, noise), paper.Moment("second", 2, 1.5, noise)]
+    model = paper.GeneralEM(Wild(), moments=moments, epsilon=1.0, bounds=(-1, 1), max_iter=2)
+    X = rows(60)
+    extreme = [[0.25, 1.0], [0.25, -1.0], [1.0, 1.0], [-1.0, -1.0]]
+    pairs = []
+    for one in extreme:
+        for other in extreme:
+            a, b = X.copy(), X.copy()
+            a[0], b[0] = one, other
+            pairs.append((a, b))
+    found = dpem.audit.replay(model, X, pairs)
+    found.require()
+    assert found.worst > 0.99
+
+
+def test_one_moment_unless_told():
+    """All statistics together, with the bound that the model proves."""
+
+    class Bounded(Wild):
+        def expected_statistics(self, row, parameters):
+            return np.concatenate([row, row]) / 2
+
+        def norm_bound(self, schema):
+            return 1.0
+
+    model = paper.GeneralEM(Bounded(), epsilon=1.0, bounds=(-1, 1), max_iter=2).fit(rows())
+    assert [(stage.name, stage.repeats) for stage in model.plan_.stages] == [("moments", 2)]
+    assert isinstance(model.plan_.stages[0].event, GaussianEvent)
+
+
+def test_save_and_load(tmp_path):
+    moments = mixture_moments(2, 2, "LLG")
+    model = paper.GeneralEM(Mixture(START), moments=moments, epsilon=5.0, bounds=(-1, 1), max_iter=1)
+    model.fit(rows()).save(tmp_path / "m")
+    again = dpem.load(tmp_path / "m", model=Mixture(START))
+    np.testing.assert_array_equal(again.parameters_["means"], model.parameters_["means"])
+    assert {type(stage.event) for stage in again.plan_.stages} == {LaplaceEvent, GaussianEvent}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"moments": [paper.Moment("a", 3, 1.0)]}, "add up to the 4 statistics"),
+        ({"moments": [paper.Moment("a", 2, 1.0), paper.Moment("a", 2, 1.0)]}, "different names"),
+        ({"moments": [paper.Moment("a", 4, 0.0)]}, "bound of moment 'a'"),
+        ({"moments": [paper.Moment("a", 4, 1.0, "cauchy")]}, "noise of moment 'a'"),
+        ({"composition": "rdp"}, "composition"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"moments": None}, "norm"),
+        ({"model": "mixture"}, "ExponentialFamily"),
+    ],
+)
+def test_mistakes_are_told_before_the_charge(wrong, said, tmp_path):
+    ledger = dpem.Ledger.create(tmp_path / "l", name="x", cap_epsilon=5.0, cap_delta=1e-5)
+    settings = {"model": Wild(), "moments": [paper.Moment("a", 4, 1.0)], "epsilon": 1.0, "bounds": (-1, 1)}
+    settings = settings | {"ledger": ledger} | wrong
+    with pytest.raises(InvalidArgumentError, match=said):
+        paper.GeneralEM(settings.pop("model"), **settings).fit(rows())
+    assert ledger.history() == []
