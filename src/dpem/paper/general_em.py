@@ -1,8 +1,8 @@
 r"""The paper's general DP-EM (section 3): each moment of an exponential-family model is noised by itself.
 
 For a complete-data likelihood in the exponential family the parameters are a function of the moments
-M_l = (1/N) sum_i E_q[T_l(x_i, z_i)], l = 1..L. One replaced row moves M_l by at most (2/N) max |T_l|
-(the text's Eq. moment_sen), in L1 for Laplace and in L2 for Gaussian noise. All J L mechanisms have one
+M_l = (1/N) sum_i E_q[T_l(x_i, z_i)], l = 1..L. One replaced row moves M_l by at most 2/N times the
+largest norm of T_l (the text's Eq. moment_sen): L1 for Laplace and L2 for Gaussian noise. All J L mechanisms have one
 epsilon_i, which a composition gives.
 """
 
@@ -52,7 +52,7 @@ class Moment(NamedTuple):
     size : int
         How many entries; moments follow each other in the order of the statistics.
     bound : float
-        max |T_l| over the bounded domain: the L1 norm for Laplace, the L2 norm for Gaussian noise. A row's
+        The largest norm of T_l over the bounded domain: L1 for Laplace, L2 for Gaussian noise. A row's
         entries are cut to it, so that a bound that is too small costs accuracy and never privacy.
     noise : {"gaussian", "laplace"}
         The mechanism.
@@ -92,7 +92,7 @@ class _MomentSum:
         return (_ONE * (1 - 2.0**-40) - self.size) / self.moment.bound
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:  # noqa: ARG002
-        """Return 2 max |T_l|, in the norm of the moment's noise."""
+        """Return twice the bound, in the norm of the moment's noise."""
         assert adjacency == "replace_one"  # noqa: S101  (the class has no other)
         return 2 * _ONE
 
@@ -124,7 +124,7 @@ class GeneralEM(PrivateEM):
 
     :class:`dpem.PrivateEM` releases all moments with one Gaussian mechanism and needs far less budget. This
     class is the paper's form, for comparison: J steps of L mechanisms with one epsilon_i, sensitivity
-    (2/N) max |T_l| for each moment, and parameters that are a function of the noisy moments.
+    2/N times the largest norm of T_l for each moment, and parameters that are a function of the noisy moments.
 
     Parameters
     ----------

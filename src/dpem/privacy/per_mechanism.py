@@ -95,13 +95,14 @@ def per_mechanism_budget(
     n_laplace: int,
     n_gaussian: int,
     delta_i: float | None = None,
+    max_order: int | None = _AUTHORS_MAX_ORDER,
 ) -> PerMechanismBudget:
     """Solve the paper's composition for epsilon_i.
 
     Parameters
     ----------
     composition : {"linear", "advanced", "zcdp", "moments"}
-        The paper's four. Moments takes integer orders up to 100, as the authors do.
+        The paper's four. Moments takes integer orders lambda.
     epsilon, delta : float
         The total budget.
     n_laplace, n_gaussian : int
@@ -109,6 +110,8 @@ def per_mechanism_budget(
     delta_i : float, optional
         Delta of each Gaussian mechanism. By default all of delta is shared under linear
         composition, and half of it under the others.
+    max_order : int or None, default 100
+        The largest order of moments: 100 in the authors' code, unstated in the text. None takes all integers.
 
     Returns
     -------
@@ -141,7 +144,7 @@ def per_mechanism_budget(
     def budget(epsilon_i: float) -> PerMechanismBudget:
         return PerMechanismBudget(epsilon_i, delta_i, n_laplace, n_gaussian)
 
-    total = _total_epsilon(composition, delta, budget)
+    total = _total_epsilon(composition, delta, budget, max_order)
 
     def slack(epsilon_i: float) -> float:
         return math.log(epsilon / total(epsilon_i))
@@ -152,8 +155,8 @@ def per_mechanism_budget(
         if smallest < 1e-15 * epsilon:
             raise UnreachableBudgetError(
                 f"Expected a budget that composition {composition!r} can certify, got "
-                f"epsilon={epsilon!r} at delta={delta!r}. Orders up to {_AUTHORS_MAX_ORDER} cannot "
-                f"go below ln(1/delta)/{_AUTHORS_MAX_ORDER}; take 'zcdp' or a larger epsilon."
+                f"epsilon={epsilon!r} at delta={delta!r}. Orders up to {max_order} cannot "
+                f"go below ln(1/delta)/{max_order}; take 'zcdp' or a larger epsilon."
             )
     largest = 4 * smallest
     while slack(largest) >= 0:
@@ -187,7 +190,10 @@ def _checked_delta_i(composition: str, delta: float, n_gaussian: int, delta_i: f
 
 
 def _total_epsilon(
-    composition: str, delta: float, budget: Callable[[float], PerMechanismBudget]
+    composition: str,
+    delta: float,
+    budget: Callable[[float], PerMechanismBudget],
+    max_order: int | None,
 ) -> Callable[[float], float]:
     """Return total epsilon as a function of epsilon_i."""
     any_budget = budget(1.0)  # counts and delta_i are those of every epsilon_i
@@ -202,7 +208,7 @@ def _total_epsilon(
         case "zcdp":
             return lambda epsilon_i: ZcdpAccountant().epsilon(budget(epsilon_i).event, delta)
         case _:
-            moments = MomentsAccountant(max_order=_AUTHORS_MAX_ORDER)
+            moments = MomentsAccountant(max_order=max_order)
             return lambda epsilon_i: moments.epsilon(budget(epsilon_i).event, delta)
 
 

@@ -1,0 +1,56 @@
+"""The table of the paper's items: complete, and every name in it exists."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROWS = [
+    [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+    for line in (DOCS / "paper-items.md").read_text().splitlines()
+    if re.match(r"\| \d+ \|", line)
+]
+NAMES = sorted({name for row in ROWS for name in re.findall(r"`(dpem\.[\w.]+)`", row[2])})
+
+
+def resolved(name):
+    """Import the longest module that the name begins with, and follow the rest as attributes."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:end]))
+        except ModuleNotFoundError:
+            continue
+        for attribute in parts[end:]:
+            found = getattr(found, attribute)
+        return found
+    raise ModuleNotFoundError(name)
+
+
+def test_there_are_ninety_items():
+    assert [int(row[0]) for row in ROWS] == list(range(1, 91))
+    assert all(len(row) == 4 for row in ROWS)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_each_item_says_where_it_is_and_whether_it_is_the_same(row):
+    _, item, where, verdict = row
+    assert item
+    assert re.match(r"(same|corrected|different)\b", verdict)
+    # What is not the same says why.
+    assert verdict == "same" or re.match(r"same;|corrected: |different(: | under )", verdict)
+    assert re.search(r"`dpem\.|\[\]\(", where)
+    for page in re.findall(r"\[\]\(([\w/-]+\.md)\)", where):
+        assert (DOCS / page).exists()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_exist(name):
+    assert resolved(name) is not None
+
+
+def test_a_name_that_does_not_exist_is_told():
+    with pytest.raises((AttributeError, ModuleNotFoundError)):
+        resolved("dpem.paper.gaussian_mixture._no_such_step")
