@@ -162,17 +162,32 @@ def test_one_fold_proves_nothing():
 
 
 @pytest.mark.parametrize(
-    ("slope", "verdict"), [(5.0, "holds"), (-5.0, "does not hold"), (0.0, "cannot tell")]
+    ("small", "large", "verdict"),
+    [
+        (5.0, 0.0, "holds"),
+        (5.0, 2.0, "holds in part"),
+        (-5.0, 0.0, "holds in part"),
+        (-5.0, 2.0, "does not hold"),
+    ],
 )
-def test_fewer_data(slope, verdict):
+def test_zcdp_beside_moments(small, large, verdict):
+    """Better at the smallest epsilon and alike at the others: both halves of the claim are judged."""
     rng = np.random.default_rng(0)
-    rows = [
-        (lifesci.BEST, lifesci.PARTS_EPSILON, fold, 0, part, slope * np.log2(part) + rng.normal(0, 0.1))
-        for fold in range(10)
-        for part in (0.25, 0.5, 1.0)
-    ]
-    table = pd.DataFrame(rows, columns=["method", "epsilon", "fold", "seed", "part", "log_likelihood"])
-    assert sentences._fewer_data({"lifesci": table}, Datasets(None, "tiny")).holds == verdict
+    rows = []
+    for fold in range(10):
+        for epsilon, gap in ((0.1, small), (1.0, large)):
+            base = {"data": "x", "epsilon": epsilon, "fold": fold, "seed": 0, "part": 1.0, "is_real": True}
+            near = rng.normal(0, 0.1)
+            rows.append(base | {"method": "GGG moments", "log_likelihood": near})
+            rows.append(base | {"method": "GGG zcdp", "log_likelihood": near + gap + 0.01 * (-1) ** fold})
+    found = sentences._zcdp_above_moments({"stroke": pd.DataFrame(rows)}, Datasets(None, "tiny"))
+    assert found.holds == verdict
+
+
+def test_the_reason_that_the_text_suspects_is_judged_by_arithmetic():
+    found = sentences._because_of_integers({}, Datasets(None, "tiny"))
+    assert found.holds == "does not hold"
+    assert "0.538 with orders up to 100" in found.measured
 
 
 @pytest.mark.parametrize(

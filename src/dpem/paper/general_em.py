@@ -2,8 +2,8 @@ r"""The paper's general DP-EM (section 3): each moment of an exponential-family 
 
 For a complete-data likelihood in the exponential family the parameters are a function of the moments
 M_l = (1/N) sum_i E_q[T_l(x_i, z_i)], l = 1..L. One replaced row moves M_l by at most 2/N times the
-largest norm of T_l (the text's Eq. moment_sen): L1 for Laplace and L2 for Gaussian noise. All J L mechanisms have one
-epsilon_i, which a composition gives.
+largest norm of T_l (the text's Eq. moment_sen): L1 for Laplace and L2 for Gaussian noise. All J L mechanisms
+have one epsilon_i, which a composition gives.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class GeneralEM(PrivateEM):
 
     :class:`dpem.PrivateEM` releases all moments with one Gaussian mechanism and needs far less budget. This
     class is the paper's form, for comparison: J steps of L mechanisms with one epsilon_i, sensitivity
-    2/N times the largest norm of T_l for each moment, and parameters that are a function of the noisy moments.
+    2/N times the largest norm of T_l for each moment, and parameters that are a function of noisy moments.
 
     Parameters
     ----------

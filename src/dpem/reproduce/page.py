@@ -34,7 +34,7 @@ def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> 
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    judged = [[one.sentence, one.measured, one.holds] for one in verdicts(found, data)]
+    judged = [[one.sentence, one.source, one.measured, one.holds] for one in verdicts(found, data)]
     text = environment.get_template("reproduction.md.jinja").render(
         names=" ".join(["all"] if len(found) == len(EXPERIMENTS) else found)
         + ("" if data.size == "full" else f" --{data.size}"),
@@ -46,7 +46,7 @@ def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> 
         size=data.size,
         file_name=data.file_name,
         data_table=_data_table(data, found),
-        sentences=markdown(["sentence", "measured", "verdict"], judged),
+        sentences=markdown(["claim", "where", "measured", "verdict"], judged),
         **{
             name: experiment.describe(found[name], data) if name in found else None
             for name, experiment in EXPERIMENTS.items()
