@@ -180,10 +180,9 @@ def leading_components(bits: NDArray[Any], n_components: int = 100) -> NDArray[n
     return np.asarray(centred @ vectors[:, np.argsort(values)[::-1][:n_components]])
 
 
-def _without_own_mean(pixels: NDArray[Any]) -> NDArray[np.float64]:
-    """Pixels from 0 to 1, each picture without its own mean: work on one row alone, hence free."""
-    rows = pixels / 255.0
-    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+def _brightness(pixels: NDArray[Any]) -> NDArray[np.float64]:
+    """Pixels from 0 to 1."""
+    return np.asarray(pixels / 255.0)
 
 
 # -- stand-ins ---------------------------------------------------------------------------------------------
@@ -217,7 +216,7 @@ def _made_pictures(part: float) -> NDArray[np.float64]:
     mean = basis @ (random.standard_normal(400) * fall**-0.9)
     texture = (random.standard_normal((n, 400)) * fall**-0.75 * 0.6) @ basis.T
     rows = 4 * mean / np.linalg.norm(mean) + random.standard_normal((n, 8)) @ modes + texture
-    return np.asarray(rows - rows.mean(axis=1, keepdims=True))
+    return np.asarray(0.5 + rows / (2 * np.abs(rows).max()))  # pixels from 0 to 1
 
 
 SOURCES = {
@@ -254,7 +253,7 @@ SOURCES = {
         "c1e06f2f7f500b112fc173c31ea98ea7ad9fc9bd5d97afdb4853cb9c2dabb192",
         _pictures,
         _made_pictures,
-        _without_own_mean,
+        _brightness,
         scaled=False,
     ),
 }
