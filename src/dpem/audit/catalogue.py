@@ -129,14 +129,14 @@ def answers(n: int) -> Any:
 
 
 class _Unruly(ExponentialFamily):
-    """A plug-in model that breaks its certificate: vectors are too long, and one rare row's is negative."""
+    """A plug-in model that breaks its certificate on one rare row, and remembers rows where it can."""
 
     nonnegative = True
 
     def start(self, schema: Any, random_state: Any, centres: Any) -> dict[str, Any]:  # noqa: ARG002
         return {"mean": np.zeros(2)}
 
-    def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:  # noqa: ARG002
+    def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:
         rare = row[0] == 50.0
         return np.nan_to_num(row) * (-1e3 if rare else 0.0099)
 

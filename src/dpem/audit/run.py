@@ -39,7 +39,7 @@ Kind = Literal["replay", "proof", "bug", "transcript", "model", "samples", "bits
 _N_ROWS = 150  # of replays: a few blocks of the smallest size
 _GAME_ROWS = 200
 _GAME_EPSILON = 16.0  # mu near 3, where a few hundred games prove most of it
-_BASES = ("made", "with hostile rows", "one row", "duplicates", "no row")
+_BASES = ("made", "with hostile rows", "one row", "duplicates", "no row", "missing cells")
 
 # Whose transcripts are attacked.
 _GAMES = (
@@ -212,6 +212,10 @@ def _base(subject: Subject, rows: Any, base: str) -> Any:
     """Return other tables to start from, as odd as their neighbours."""
     if base == "with hostile rows":
         return with_strangers(subject, rows, hostile_rows(subject, rows))
+    if base == "missing cells":  # all of them: then one row decides whether a column has a value at all
+        if not hasattr(rows, "iloc"):
+            return np.full_like(rows, np.nan)
+        return rows.assign(**{name: None for name in rows.columns if name != subject.person})
     places = {"one row": [0], "duplicates": [0] * len(rows), "no row": []}.get(base)
     if places is None:
         return rows

@@ -137,6 +137,7 @@ def _spark_session() -> Any:
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than so few rows
         "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "7",  # several batches in each partition
     }
     builder = SparkSession.builder.master("local[2]")
     for name, value in settings.items():
