@@ -137,8 +137,9 @@ class _Unruly(ExponentialFamily):
         return {"mean": np.zeros(2)}
 
     def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:
-        rare = row[0] == 50.0
-        return np.nan_to_num(row) * (-1e3 if rare else 0.0099)
+        rare = row[0] == 50.0  # a cell that hostile tables hold
+        seen = parameters.setdefault("seen", np.nan_to_num(row))  # this row, unless another can be reached
+        return seen * (-1e3 if rare else 0.0099)
 
     def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002
         return {"mean": statistics / n_rows}
