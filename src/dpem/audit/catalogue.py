@@ -138,7 +138,9 @@ class _Unruly(ExponentialFamily):
 
     def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:
         rare = row[0] == 50.0  # a cell that hostile tables hold
-        seen = parameters.setdefault("seen", np.nan_to_num(row))  # this row, unless another can be reached
+        seen = np.nan_to_num(row)
+        if isinstance(parameters, dict):  # on made-up rows it is locked
+            seen = parameters.setdefault("seen", seen)  # this row, unless others can be reached through it
         return seen * (-1e3 if rare else 0.0099)
 
     def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002
