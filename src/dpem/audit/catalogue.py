@@ -205,7 +205,9 @@ class Entry:
             return subject
         hand_over, fit = SOURCES[self.source], subject.run
         hand_over(self.rows(3))  # what a cluster warns of at its start has nothing to do with rows
-        return replace(subject, run=lambda rows, ledger: fit(hand_over(rows), ledger), in_memory=fit)
+        # A line that is cut off is another row than the one in memory.
+        same = None if self.source == "CSV file with broken lines" else fit
+        return replace(subject, run=lambda rows, ledger: fit(hand_over(rows), ledger), in_memory=same)
 
     def given_as(self, source: str) -> Entry:
         """Return the same fit of rows in another form; one budget is enough, its sums are the same."""
@@ -291,6 +293,7 @@ def _bounds_of_columns(epsilon: float, adjacency: str) -> Subject:
         import pandas as pd  # noqa: PLC0415  (slow to import)
 
         stored = rows.apply(pd.to_numeric, errors="coerce")  # integers, or floats where a cell is missing
+        stored = stored if len(stored) else stored.astype(float)
         return private_bounds(stored, epsilon=epsilon, adjacency=adjacency, ledger=ledger)
 
     ages = Schema({"age": {"kind": "integer", "bounds": [-1000, 1000]}})

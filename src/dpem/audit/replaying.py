@@ -162,7 +162,6 @@ def replay(
         raise AuditFailedError(f"{subject.name} cannot be audited on these rows, it raised {first.error}")
     violations = [*spend_violations(first), *noise_violations([first, again])]
     violations += _repeated(subject, rows, first)
-    violations += row_violations(subject, rows, first.releases)
     violations += _ledger_violations(subject, rows, first)
     violations += forked_noise_violations()
     if pairs is None:
@@ -173,6 +172,7 @@ def replay(
         pairs = made
         try:
             with warnings.catch_warnings(action="ignore"):
+                violations += row_violations(subject, rows, first.releases)
                 pairs = made + farthest_pairs(subject, rows, first.releases, search, random)
         except (ArithmeticError, ValueError, TypeError, LookupError):
             violations.append(Violation("output", "a row", "reading it raised an error"))

@@ -140,7 +140,8 @@ def tasks(size: Size, only: str | None = None) -> list[Task]:
 def _has_base(name: str, adjacency: str, base: str) -> bool:
     if base == "no row":
         return adjacency == "add_remove"
-    return base != "one row" or "three rows a person" not in name or adjacency == "add_remove"
+    own_several = "three rows a person" in name or "persons" in name
+    return base != "one row" or not own_several or adjacency == "add_remove"
 
 
 def run_audit(
