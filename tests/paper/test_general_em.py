@@ -38,11 +38,13 @@ def test_the_mixture_is_an_instance(scenario, composition):
     ).fit(X)
     assert events(general.plan_) == events(special.plan_)
     assert general.privacy_.epsilon == special.privacy_.epsilon == 1.0
-    # Noise in the data's units: sensitivity over the unit of the sum, times the multiplier.
+    # The text's sensitivities of N pi, N mu and N Sigma: 2, 2 (L1: 2 sqrt d) and 2. In each the bound is
+    # what the grid's 2^20 stands for.
     found = {stage.name: stage for stage in general.plan_.stages}
-    expected = {stage.name: stage for stage in special.plan_.stages}
-    for one, other in (("weights", "weights"), ("mean 0", "means"), ("covariance 1", "covariances")):
-        assert type(found[one].event) is type(expected[other].event)
+    bounds = {moment.name: moment.bound for moment in moments}
+    mean = 2 * np.sqrt(2) if scenario == "LLG" else 2.0
+    for name, expected in (("weights", 2.0), ("mean 0", mean), ("covariance 1", 2.0)):
+        assert found[name].sensitivity / 2.0**20 * bounds[name] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scenario", ["GGG", "LLG"])
@@ -119,6 +121,20 @@ def test_no_row_moves_a_moment_further_than_it_says(noise):
     assert found.worst > 0.99
 
 
+def test_standard_errors_are_what_noise_does():
+    """Refitted often, the parameters of one step spread as the standard errors say."""
+    X, moments = rows(200), [paper.Moment("first", 2, 1.5), paper.Moment("second", 2, 1.5, "laplace")]
+    fits = [
+        paper.GeneralEM(Wild(), moments=moments, epsilon=2.0, bounds=(-1, 1), max_iter=1).fit(X)
+        for _ in range(60)
+    ]
+    spread = np.std([fit.parameters_["a"] for fit in fits], axis=0)
+    said = np.mean([fit.standard_errors_["a"] for fit in fits], axis=0)
+    assert ((spread / said > 0.4) & (spread / said < 2.5)).all()
+    plain = paper.GeneralEM(Wild(), moments=moments, epsilon=np.inf, bounds=(-1, 1), max_iter=1).fit(X)
+    assert (plain.standard_errors_["a"] == 0).all()
+
+
 def test_one_moment_unless_told():
     """All statistics together, with the bound that the model proves."""
 
@@ -149,6 +165,14 @@ def test_save_and_load(tmp_path):
         ({"moments": [paper.Moment("a", 3, 1.0)]}, "add up to the 4 statistics"),
         ({"moments": [paper.Moment("a", 2, 1.0), paper.Moment("a", 2, 1.0)]}, "different names"),
         ({"moments": [paper.Moment("a", 4, 0.0)]}, "bound of moment 'a'"),
+        ({"moments": [paper.Moment("a", 4, 1e-310)]}, "bound of moment 'a'"),
+        ({"moments": [paper.Moment("a", 1 << 20, 1.0)]}, "size of moment 'a'"),
+        ({"moments": paper.Moment("a", 4, 1.0)}, "a list of dpem.paper.Moment"),
+        ({"moments": "abc"}, "a list of dpem.paper.Moment"),
+        ({"moments": 5}, "a list of dpem.paper.Moment"),
+        ({"moments": [None]}, "a list of dpem.paper.Moment"),
+        ({"moments": [("a",)]}, "a list of dpem.paper.Moment"),
+        ({"moments": [(3, 4, 1.0)]}, "a list of dpem.paper.Moment"),
         ({"moments": [paper.Moment("a", 4, 1.0, "cauchy")]}, "noise of moment 'a'"),
         ({"composition": "rdp"}, "composition"),
         ({"max_iter": 0}, "max_iter"),

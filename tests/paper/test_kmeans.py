@@ -1,5 +1,7 @@
 """The paper's k-means and DPLloyd: their budgets, and the pairs that need their corrections."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -96,3 +98,22 @@ def test_bad_arguments(arguments):
             kind(**({"n_clusters": 2, "epsilon": 1.0, "data_norm": 1.0} | arguments)).fit(X)
     with pytest.raises(InvalidArgumentError, match="noise"):
         paper.KMeans(2, epsilon=1.0, data_norm=1.0, noise="uniform").fit(X)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+def test_arguments_are_checked_without_noise_too(epsilon):
+    X = np.zeros((20, 2))
+    with pytest.raises(InvalidArgumentError, match="noise"):
+        paper.KMeans(2, epsilon=epsilon, data_norm=1.0, noise="cauchy").fit(X)
+    with pytest.raises(InvalidArgumentError, match="scenario"):
+        paper.GaussianMixture(2, epsilon=epsilon, data_norm=1.0, scenario="LGG").fit(X)
+    with pytest.raises(InvalidArgumentError, match="composition"):
+        paper.GaussianMixture(2, epsilon=epsilon, data_norm=1.0, composition="rdp").fit(X)
+
+
+def test_factors_of_a_column_of_zeros_without_noise():
+    X = np.random.default_rng(0).normal(0, 0.2, (300, 3)) * [1, 1, 0]
+    model = paper.FactorAnalysis(1, epsilon=math.inf, data_norm=1.0).fit(X)
+    assert np.isfinite(model.components_).all()
+    assert np.isfinite(model.score(X))
+    assert not model.privacy_.is_private

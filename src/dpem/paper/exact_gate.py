@@ -1,4 +1,4 @@
-"""The paper's methods without noise: its figures' dotted lines are plain EM with the same steps and start."""
+"""The paper's methods without noise: plain EM with the same priors, steps and start."""
 
 from __future__ import annotations
 

@@ -43,7 +43,8 @@ class _Moment(SecondMoments):
 class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     """The paper's DP-EM for factor analysis: (1/N) sum x x' with noise, once, and EM on it for free.
 
-    As the text has it: rows in the unit ball, not centred; sensitivity 2/N; the classical
+    Rows lie in the unit ball and are not centred, as in the text. It names Analyze Gauss and no sensitivity;
+    here it is 2/N, as for the mixture's covariances, with the classical
     sigma = sqrt(2 ln(1.25 / delta)) Delta / epsilon, refused where the exact curve of the Gaussian mechanism
     shows that it misses (epsilon, delta). What the text needs to work is told in docs/olivetti.md.
 
@@ -139,6 +140,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             released = gate.release("moment", query)
             upper = released.values / (query.unit * n_rows)
             noise = float(released.noise_stddev[0]) / (query.unit * n_rows)
+            noise = max(noise, 1e-12)  # without noise: a column of zeros has a variance all the same
             moment = np.zeros((d, d))
             moment[np.triu(np.ones((d, d), dtype=bool))] = upper
             moment += np.triu(moment, 1).T

@@ -69,9 +69,8 @@ class _Parameters:
 class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
     """The paper's DP-EM for a mixture of Gaussians: 2K + 1 mechanisms in each of J steps.
 
-    The text noises weights, means and covariances with sensitivities over counts that it has not noised. That
-    is not private. Here the sums are noised, with the same sensitivities, and divided by noisy counts; each
-    correction is listed, with the neighbours that break the text's form, in docs/paper.md.
+    Sums are noised with the text's sensitivities and divided by noisy counts, as its sensitivity equations
+    have it. Its perturbation equations, read with exact counts, are not private (docs/paper.md has both).
 
     Parameters
     ----------
@@ -173,6 +172,8 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         k = _validate.integer(self.n_components, "n_components")
         iterations = _validate.integer(self.max_iter, "max_iter")
         _validate.one_of(self.estimate, "estimate", ("map", "mle"))
+        _validate.one_of(self.scenario, "scenario", ("GGG", "LLG"))
+        _validate.one_of(self.composition, "composition", COMPOSITIONS)
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X, keep_distances=False)
@@ -215,8 +216,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         )
 
     def _plan(self, components: GaussianComponents, iterations: int) -> Plan:
-        laplace = _validate.one_of(self.scenario, "scenario", ("GGG", "LLG")) == "LLG"
-        composition = _validate.one_of(self.composition, "composition", COMPOSITIONS)
+        laplace = self.scenario == "LLG"
         norm: Any = "l1" if laplace else "l2"
         k = len(components.constants)
         weights = Counts(components).sensitivity("replace_one", norm)
@@ -228,7 +228,7 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
                 Stage("means", 1.0, means, iterations, mechanisms=k, laplace=laplace),
                 Stage("covariances", 1.0, covariances, iterations, mechanisms=k),
             ],
-            composition=composition,
+            composition=self.composition,
             epsilon=self.epsilon,
             delta=self.delta,
             delta_i=self.delta_i,

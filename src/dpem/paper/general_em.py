@@ -8,6 +8,7 @@ have one epsilon_i, which a composition gives.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -22,6 +23,7 @@ from dpem.em.model_memory import refuse_memory
 from dpem.em.plan import Plan, Stage
 from dpem.em.progress import Progress
 from dpem.em.queries import LINEAR_BITS
+from dpem.em.standard_errors import spread_of_draws
 from dpem.models.private_em import PrivateEM
 from dpem.paper.exact_gate import finish, gate_for
 from dpem.privacy.per_mechanism import COMPOSITIONS
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 __all__ = ["GeneralEM", "Moment"]
 
 _ONE = 2.0**LINEAR_BITS  # what the bound of a moment is on the grid
+_MOST_ENTRIES = 1 << 18  # of a moment: rounding takes an eighth of the grid then
+_SMALLEST_BOUND = 1e-100
+_DRAWS = 100  # of the noise, for standard errors
 
 
 class Moment(NamedTuple):
@@ -88,8 +93,9 @@ class _MomentSum:
 
     @property
     def unit(self) -> float:
-        """What one is in the sums: the bound becomes 2^20, less room for rounding each entry."""
-        return (_ONE * (1 - 2.0**-40) - self.size) / self.moment.bound
+        """What one is in the sums: the bound becomes 2^20, less room for rounding each entry by a half."""
+        room = math.sqrt(self.size) / 2 if self.moment.noise == "gaussian" else self.size / 2
+        return (_ONE * (1 - 2.0**-40) - room) / self.moment.bound
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:  # noqa: ARG002
         """Return twice the bound, in the norm of the moment's noise."""
@@ -132,7 +138,7 @@ class GeneralEM(PrivateEM):
         The model. Its `m_step` is given N times the noisy moments.
     moments : sequence of Moment, optional
         How the statistics fall into moments, each with its bound and noise. Unless given: one Gaussian moment
-        of all statistics, with the model's `norm_bound`.
+        of all statistics together, with the model's `norm_bound`, which is not the paper's form.
     epsilon : float
         The privacy budget; ``math.inf`` runs the same steps without noise, marked as not private.
     delta : float, default 1e-6
@@ -152,6 +158,8 @@ class GeneralEM(PrivateEM):
     ----------
     parameters_ : dict of str to ndarray
         What the model's `m_step` returned last.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last step alone does to each parameter.
     privacy_, plan_, n_iter_, n_features_in_, feature_names_in_
         As in `dpem.PrivateEM`.
 
@@ -230,9 +238,16 @@ class GeneralEM(PrivateEM):
             raise _validate.fail(
                 "a model that starts by itself", "model.start_centres", model.start_centres, "Set it to 0."
             )
-        clip_norm = None if self.moments is None else 1e15  # moments have bounds of their own
-        shape = check_model(model, schema, clip_norm, n_rows)
-        moments = self._checked_moments(shape.n_statistics, shape.norm)
+        given = None if self.moments is None else _checked_moments(self.moments)
+        together = None if given is None else math.hypot(*(moment.bound for moment in given))
+        shape = check_model(model, schema, together, n_rows)
+        moments = given or (Moment("moments", shape.n_statistics, shape.norm),)
+        if sum(moment.size for moment in moments) != shape.n_statistics:
+            raise _validate.fail(
+                f"moments whose sizes add up to the {shape.n_statistics} statistics of the model",
+                "moments",
+                [moment.size for moment in moments],
+            )
         grid = TableGrid(schema, "declared" if self.schema is None else self.schema.source)
 
         def plan() -> Plan:
@@ -247,60 +262,83 @@ class GeneralEM(PrivateEM):
                 delta_i=self.delta_i,
             )
 
+        start = model.start(schema, random_state, None)
+        parameters = checked_parameters(start, f"{type(model).__name__}.start")
         gate: Any = gate_for(self, plan, source, grid, self.n_jobs if treats_blocks(model) else 1)
         progress = Progress(self._public_name, self.verbose)
-        parameters = checked_parameters(
-            model.start(schema, random_state, None), f"{type(model).__name__}.start"
-        )
         with self._charged():
             for step in range(iterations):
                 progress.step(f"step {step + 1} of {iterations}")
-                parameters = self._step(gate, model, grid, moments, parameters, n_rows)
+                before, sums, noise = parameters, *self._release(gate, model, grid, moments, parameters)
+                parameters = _m_step(model, sums, before, n_rows, noise)
+            # Noise anew on the last sums: what it alone does to each parameter.
+            draws = (
+                tuple(_m_step(model, random_state.normal(sums, noise), before, n_rows, noise).values())
+                for _ in range(_DRAWS if noise.any() else 2)
+            )
+            spread = spread_of_draws(draws)
         self._keep(schema, parameters)
-        self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
+        self.standard_errors_ = dict(zip(parameters, spread, strict=True))
         self.n_iter_ = iterations
         finish(self, gate, source)
         return self
 
-    def _step(
+    def _release(
         self,
         gate: Any,
         model: ExponentialFamily,
         grid: TableGrid,
         moments: Sequence[Moment],
         parameters: Parameters,
-        n_rows: float,
-    ) -> Parameters:
-        """Release every moment under the same parameters, then take the M-step of all of them."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Release every moment under the same parameters; return N times them, and each entry's noise."""
         if not treats_blocks(model):
             refuse_memory(model)  # an M-step may have given it something that rows would share
-        locked, noise, sums = read_only(parameters), 0.0, []
+        locked, sums, noise = read_only(parameters), [], []
         start, size = 0, sum(moment.size for moment in moments)
         for moment in moments:
             statistic = _MomentSum(model, locked, grid, moment, start, size)
             released = gate.release(moment.name, statistic)
             sums.append(released.values / statistic.unit)
-            noise = max(noise, float(released.noise_stddev.max()) / statistic.unit)
+            noise.append(released.noise_stddev / statistic.unit)
             start += moment.size
-        copies = {name: value.copy() for name, value in parameters.items()}
-        after = model.m_step(np.concatenate(sums), copies, n_rows, noise)
-        return checked_parameters(after, f"{type(model).__name__}.m_step", like=parameters)
+        return np.concatenate(sums), np.concatenate(noise)
 
-    def _checked_moments(self, n_statistics: int, norm: float) -> tuple[Moment, ...]:
-        """Return the moments, which must share out all statistics."""
-        if self.moments is None:
-            return (Moment("moments", n_statistics, norm),)
-        moments = tuple(Moment(*moment) for moment in self.moments)
-        for moment in moments:
-            _validate.integer(moment.size, f"size of moment {moment.name!r}")
-            _validate.positive(moment.bound, f"bound of moment {moment.name!r}")
-            _validate.one_of(moment.noise, f"noise of moment {moment.name!r}", ("gaussian", "laplace"))
-        if len({moment.name for moment in moments}) < len(moments):
-            raise _validate.fail("moments with different names", "moments", [m.name for m in moments])
-        if sum(moment.size for moment in moments) != n_statistics:
+
+def _m_step(
+    model: ExponentialFamily,
+    sums: NDArray[np.float64],
+    before: Parameters,
+    n_rows: float,
+    noise: NDArray[np.float64],
+) -> Parameters:
+    """Return parameters as a function of noisy moments; the model is told the largest noise."""
+    copies = {name: value.copy() for name, value in before.items()}
+    after = model.m_step(sums.copy(), copies, n_rows, float(noise.max()))
+    return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
+
+
+def _checked_moments(given: Any) -> tuple[Moment, ...]:
+    """Return the moments that a user gives, each as a `Moment` or its four parts."""
+    expected = "a list of dpem.paper.Moment(name, size, bound, noise)"
+    if isinstance(given, str | Moment):
+        raise _validate.fail(expected, "moments", given)
+    try:
+        moments = tuple(Moment(*moment) for moment in given)
+    except TypeError as error:
+        raise _validate.fail(expected, "moments", type(given).__name__) from error
+    for moment in moments:
+        if not isinstance(moment.name, str):
+            raise _validate.fail(expected, "moments", moment.name)
+        _validate.integer(moment.size, f"size of moment {moment.name!r}")
+        if moment.size > _MOST_ENTRIES:
             raise _validate.fail(
-                f"moments whose sizes add up to the {n_statistics} statistics of the model",
-                "moments",
-                [moment.size for moment in moments],
+                f"at most {_MOST_ENTRIES} entries", f"size of moment {moment.name!r}", moment.size
             )
-        return moments
+        _validate.within(
+            moment.bound, f"bound of moment {moment.name!r}", _SMALLEST_BOUND, 1 / _SMALLEST_BOUND
+        )
+        _validate.one_of(moment.noise, f"noise of moment {moment.name!r}", ("gaussian", "laplace"))
+    if len({moment.name for moment in moments}) < len(moments):
+        raise _validate.fail("moments with different names", "moments", [m.name for m in moments])
+    return moments

@@ -47,6 +47,7 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
         k = _validate.integer(self.n_clusters, "n_clusters")
         iterations = _validate.integer(self.max_iter, "max_iter")
         _validate.one_of(self.composition, "composition", _COMPOSITIONS)
+        self._check_noise()
         self._check_budget()
         random_state = self._random()
         source, domain = self._source(X)
@@ -65,6 +66,9 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
         finish(self, gate, source)
         return self
 
+    def _check_noise(self) -> None:
+        """Raise for noise that the method does not have."""
+
     @abstractmethod
     def _plan(self, n_columns: int, k: int, iterations: int) -> Plan:
         """Return the plan."""
@@ -79,10 +83,9 @@ class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
 class KMeans(_PaperKMeans):
     """The paper's k-means: noise on counts and on the mean of each cluster, J(K+1) mechanisms.
 
-    The text noises each mean with sensitivity 2 sqrt(d) / N_k (L1) or 2 / N_k (L2) and divides by exact
-    counts. That is not private: the exact count leaks, and one row in a small cluster moves its mean by far
-    more. Here sums are noised with sensitivity 2 sqrt(d) or 2 and divided by the noisy counts, which are
-    charged too (docs/paper.md).
+    Sums are noised with sensitivity 2 sqrt(d) (Laplace) or 2 (Gaussian) and divided by noisy counts, which
+    are charged too. The text does not say how counts are treated; the authors' code takes exact ones for
+    free, which is not private (docs/paper.md).
 
     Parameters
     ----------
@@ -143,8 +146,11 @@ class KMeans(_PaperKMeans):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def _check_noise(self) -> None:
+        _validate.one_of(self.noise, "noise", ("laplace", "gaussian"))
+
     def _plan(self, n_columns: int, k: int, iterations: int) -> Plan:
-        laplace = _validate.one_of(self.noise, "noise", ("laplace", "gaussian")) == "laplace"
+        laplace = self.noise == "laplace"
         norm: Any = "l1" if laplace else "l2"
         start = np.zeros((k, n_columns))
         counts = ClusterCounts(start).sensitivity("replace_one", norm)
@@ -169,7 +175,9 @@ class KMeans(_PaperKMeans):
 
 
 class DPLloyd(_PaperKMeans):
-    """DPLloyd (Su et al. 2016), the paper's baseline: Laplace noise on counts and coordinate sums.
+    """DPLloyd (Blum et al. 2005, as in Su et al. 2016), the paper's baseline.
+
+    Laplace noise on counts and coordinate sums together.
 
     The literature's sensitivity d + 1 holds when a row is added or removed over the unit box. The paper
     replaces rows in the unit ball, which takes 2 (1 + sqrt d) (docs/paper.md).

@@ -1,8 +1,8 @@
 """The paper's formulas as printed, in floating point: what its text gives when followed to the letter.
 
-Nothing here is private, and that is the point: noise is scaled by counts that were not noised, or for a
-sensitivity that is too small (docs/paper.md lists each, with the neighbours that break it). `dpem.paper`
-holds the smallest change that makes each private.
+Nothing here is private, and that is the point: means are divided by exact counts while their noise is scaled
+by noisy ones, or noise is for a sensitivity that is too small (docs/paper.md has the neighbouring tables).
+`dpem.paper` holds forms that are private.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class MixtureSetting:
             else:
                 scenario, composition = task.method.removesuffix(", as printed").split()
                 start = latin_start(k, d, data.radius, task.seed)
-                # Under linear composition the text divides delta itself.
+                # Linear composition takes all of delta, shared out: the text's delta_i would take less.
                 delta_i = None if composition == "linear" else self.delta_i
                 settings = {"scenario": scenario, "composition": composition, "delta_i": delta_i}
                 if task.method.endswith("printed"):

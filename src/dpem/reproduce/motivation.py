@@ -1,9 +1,10 @@
 """The motivating figure: one person alone in a category, revealed by plain EM and hidden by private EM.
 
 As in the paper, 104 points on a map of Germany and a component for each marital status; one point is the only
-married person, from North Rhine-Westphalia. The statistics office's table is not ours to pass on: how many
-people of each status come from where is made. An attacker who knows everybody else sees the fitted mixture,
-and has to tell whether that person is among the rows or somebody ordinary is instead.
+married person from North Rhine-Westphalia (here, the only married one at all). The statistics office's table
+is not ours to pass on: how many people of each status come from where is made. An attacker who knows
+everybody else sees the fitted mixture, and has to tell whether that person is among the rows or somebody
+ordinary is instead.
 """
 
 from __future__ import annotations
