@@ -1,8 +1,8 @@
-"""What the proofs of sensitivities take for granted, attacked directly with made parameters.
+"""What the proofs of sensitivities take for granted, attacked directly with generated parameters.
 
 A fit leaves room between what a row reaches and what was paid for (rounding, soft responsibilities), and a
 mistake smaller than that room stays hidden in every replay. Each obligation here is one step of a proof in
-docs/proofs/sensitivity.md: the largest value that made rows reach over the value that the proof allows.
+docs/proofs/sensitivity.md: the largest value that generated rows reach over the value that the proof allows.
 """
 
 from __future__ import annotations
@@ -336,5 +336,5 @@ OBLIGATIONS: dict[str, Obligation] = {
 
 
 def largest_ratio(name: str) -> float:
-    """Return what made rows reach of an obligation, from a fixed source of randomness."""
+    """Return what generated rows reach of an obligation, from a fixed source of randomness."""
     return OBLIGATIONS[name].reached(public_random(0))

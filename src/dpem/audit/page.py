@@ -83,8 +83,8 @@ def _proofs(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "What the proofs of sensitivities take for granted, attacked with made rows and parameters where a "
-        "fit would leave room: the largest value that a row reaches, over what the equation allows."
+        "What the proofs of sensitivities take for granted, attacked with generated rows and parameters "
+        "where a fit would leave room: the largest value that a row reaches, over what the equation allows."
     )
     return ["## Steps of proofs", text, _table(["step", "equation", "reached", "holds"], rows)]
 

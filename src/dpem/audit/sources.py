@@ -1,4 +1,4 @@
-"""Made rows in the forms that a fit accepts: files, batches, and tables of real clusters on this machine."""
+"""Generated rows in the forms that a fit accepts: files, batches, tables of real clusters on this machine."""
 
 from __future__ import annotations
 

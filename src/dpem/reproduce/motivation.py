@@ -2,7 +2,7 @@
 
 As in the paper, 104 points on a map of Germany and a component for each marital status; one point is the only
 married person from North Rhine-Westphalia (here, the only married one at all). The statistics office's table
-is not ours to pass on: how many people of each status come from where is made. An attacker who knows
+is not ours to pass on: how many people of each status come from where is chosen here. An attacker who knows
 everybody else sees the fitted mixture, and has to tell whether that person is among the rows or somebody
 ordinary is instead.
 """
@@ -174,7 +174,7 @@ def _draw(results: pd.DataFrame, data: Datasets) -> Any:  # noqa: ARG001
     for axis in axes[:, 0]:
         axis.set_ylabel("latitude")
     figure.suptitle(
-        f"Made people on a map of Germany, a component for each of {COMPONENTS} marital statuses; "
+        f"Simulated people on a map of Germany, a component for each of {COMPONENTS} marital statuses; "
         f"circled: the only married one",
         fontsize=9,
     )
