@@ -54,6 +54,7 @@ ESTIMATORS = {
     "paper.DPLloyd": lambda **a: dpem.paper.DPLloyd(2, max_iter=2, **_NUMBERS | a),
     "paper.GaussianMixture": lambda **a: dpem.paper.GaussianMixture(2, max_iter=2, **_NUMBERS | a),
     "paper.FactorAnalysis": lambda **a: dpem.paper.FactorAnalysis(1, **_NUMBERS | a),
+    "paper.GeneralEM": lambda **a: dpem.paper.GeneralEM(Mean(), max_iter=2, **_NUMBERS | a),
 }
 BY_ADD_REMOVE = [name for name in ESTIMATORS if not name.startswith("paper.")]
 

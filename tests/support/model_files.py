@@ -27,7 +27,7 @@ def saved(name):
 
 def load(name, path):
     """Load a file as a user would who expects this estimator in it."""
-    return dpem.load(path, model=Mean() if name == "PrivateEM" else None)
+    return dpem.load(path, model=Mean() if name in {"PrivateEM", "paper.GeneralEM"} else None)
 
 
 def content(name):

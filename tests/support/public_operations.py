@@ -38,7 +38,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 N_ROWS = 120
 # Estimators without a fit at epsilon = inf.
-ONLY_PRIVATE = ("MixedMixture", "paper.")
+ONLY_PRIVATE = ("MixedMixture",)
 # Methods that need another mode, or a plug-in model that has them too: they refuse, and leave nothing either.
 REFUSED = {
     "GaussianMixture": ("impute",),
@@ -46,6 +46,7 @@ REFUSED = {
     "MixedMixture": ("predict", "predict_proba"),
     "MixedMixture em": ("predict", "predict_proba"),
     "PrivateEM": ("sample", "score", "score_samples"),
+    "paper.GeneralEM": ("sample", "score", "score_samples"),
 }
 
 
@@ -338,7 +339,7 @@ def run_estimator(program, world, name, make):
     from dpem import errors, report, testing
 
     frame, folder = world["frame"], world["folder"]
-    plug_in = make().model if name.startswith("PrivateEM") else None
+    plug_in = make().model if name.startswith(("PrivateEM", "paper.GeneralEM")) else None
     run = lambda what, operation, **kwargs: program.run(name, what, operation, **kwargs)  # noqa: E731
     fitted = {}
 
@@ -614,6 +615,7 @@ def public_functions(world):
         "dpem.privacy.compare": lambda: privacy.compare([event], 1e-5),
         "dpem.privacy.split": lambda: privacy.split(1.0, 1e-5, [1, 2]),
         "dpem.paper.generic_sensitivity": lambda: paper.generic_sensitivity(1.0, 10),
+        "dpem.paper.Moment": lambda: paper.Moment("counts", 2, 1.0),
         "dpem.audit.Game": lambda: str(game()),
         "dpem.audit.ReplayAudit": lambda: str(audit.replay(kmeans, numbers[:20], hostile=2, search=2)),
         "dpem.audit.Subject": lambda: audit.replay(subject(), numbers[:20], hostile=2, search=2),
