@@ -3,6 +3,7 @@
 import re
 import sys
 
+import numpy as np
 import pandas as pd
 import pexpect
 import pytest
@@ -37,6 +38,36 @@ def typed(tmp_path):
     return type_in
 
 
+def test_how_cells_are_written_is_asked_once(typed, tmp_path):
+    """For all columns together; a wrong answer is asked for again, and the answers read the cells."""
+    (tmp_path / "shop.csv").write_text("paid;again;note\n1.234,50;ja;n/a\n".replace(";", "|"))
+    answers = [
+        ("paid: kind", ""),
+        ("paid: bounds", "0 9999"),
+        ("paid: unit", ""),
+        ("paid: may cells be missing", ""),
+        ("again: kind", "boolean"),
+        ("again: may cells be missing", ""),
+        ("note: kind", "integer"),
+        ("note: bounds", "0 9"),
+        ("note: unit", ""),
+        ("note: may cells be missing", "y"),
+        ("numbers: decimal sign", ", ,"),  # the same twice
+        ("numbers: decimal sign", ", ."),
+        ("yes and no: two words", "ja"),
+        ("yes and no: two words", "ja nein"),
+        ("missing cells: what stands", "n/a, -9"),
+    ]
+    shown, code = typed("schema shop.csv -o shop.toml --delimiter '|'", answers)
+    assert code == 0
+    assert "two words" in shown
+    schema = dpem.Schema.read(tmp_path / "shop.toml")
+    paid, again, note = schema.columns
+    assert float(paid.parse(np.array(["1.234,50"], dtype=object))[0][0]) == 1234.5
+    assert float(again.parse(np.array(["ja"], dtype=object))[0][0]) == 1.0
+    assert np.isnan(note.parse(np.array(["n/a"], dtype=object))[0][0])
+
+
 def test_from_a_csv_file_to_a_report(typed, tmp_path):
     """Draft, plan, ledger, two fits, synthetic rows, reports; the third fit is refused, and says why."""
     answers = [
@@ -66,6 +97,8 @@ def test_from_a_csv_file_to_a_report(typed, tmp_path):
         ("smoker: kind", "drop"),
         ("readmitted: kind", "boolean"),
         ("readmitted: may cells be missing", "n"),
+        ("numbers: decimal sign", ""),
+        ("yes and no: two words", ""),
     ]
     shown, code = typed('schema patients.csv -o patients.toml --dataset "patients 2026"', answers)
     assert code == 0

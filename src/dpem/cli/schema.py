@@ -329,6 +329,50 @@ def _asked(
             answers[name] |= _until_valid(name, kind, "unit", lambda text: {"unit": text})
         if "missing" not in answers[name] and typer.confirm(f"{name}: may cells be missing?", default=False):
             answers[name]["missing"] = True
+    return answers if typed else _asked_how_cells_are_written(answers, given)
+
+
+def _asked_how_cells_are_written(answers: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Ask once, for all columns of a file without types, how numbers, yes and no, and gaps are written."""
+
+    def separators(text: str) -> dict[str, Any]:
+        return dict(zip(("decimal", "thousands"), text.split(), strict=False))
+
+    def words(text: str) -> dict[str, Any]:
+        if len(text.split()) != 2:
+            raise InvalidArgumentError(f"Expected two words, the first for yes, got {text!r}.")
+        yes, no = text.split()
+        return {"true": [yes], "false": [no]}
+
+    def gaps(text: str) -> dict[str, Any]:
+        return {"na_values": [part.strip() for part in text.split(",")], "missing": True}
+
+    questions: list[tuple[str, str, Any, Any]] = [
+        (
+            "numbers",
+            "decimal sign and thousands separator, such as: , .  (Enter: 1234.5)",
+            separators,
+            lambda declared: declared["kind"] in ("continuous", "integer"),
+        ),
+        (
+            "yes and no",
+            "two words, such as: ja nein  (Enter: yes no, true false, 1 0)",
+            words,
+            lambda declared: declared["kind"] == "boolean",
+        ),
+        (
+            "missing cells",
+            "what stands in them, such as: n/a, -9  (Enter: nothing)",
+            gaps,
+            lambda declared: declared.get("missing", False),
+        ),
+    ]
+    for subject, question, read, concerns in questions:
+        asked = [name for name, declared in answers.items() if name not in given and concerns(declared)]
+        if asked:
+            found = _until_valid(subject, answers[asked[0]]["kind"], question, read)
+            for name in asked:
+                answers[name] = answers[name] | found
     return answers
 
 
