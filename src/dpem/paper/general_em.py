@@ -26,6 +26,7 @@ from dpem.em.queries import LINEAR_BITS
 from dpem.em.standard_errors import spread_of_draws
 from dpem.models.private_em import PrivateEM
 from dpem.paper.exact_gate import finish, gate_for
+from dpem.privacy import sensitivity
 from dpem.privacy.per_mechanism import COMPOSITIONS
 
 if TYPE_CHECKING:
@@ -98,9 +99,8 @@ class _MomentSum:
         return (_ONE * (1 - 2.0**-40) - room) / self.moment.bound
 
     def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:  # noqa: ARG002
-        """Return twice the bound, in the norm of the moment's noise."""
-        assert adjacency == "replace_one"  # noqa: S101  (the class has no other)
-        return 2 * _ONE
+        """Return that of vectors cut to the bound, Eq. (S-6), in the norm of the moment's own noise."""
+        return sensitivity.clipped_vector(_ONE, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum cut and rounded entries; the bound is checked in integers."""
