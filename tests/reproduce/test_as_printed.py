@@ -1,4 +1,6 @@
-"""The paper's formulas to the letter: without noise those of `dpem.paper`, with noise as it is printed."""
+"""The paper's formulas with exact counts: without noise those of `dpem.paper`, with noise as printed."""
+
+import math
 
 import numpy as np
 import pytest
@@ -6,7 +8,8 @@ from scipy.special import logsumexp
 
 import dpem
 from dpem import paper
-from dpem.reproduce.as_printed import log_joint, printed_dplloyd, printed_kmeans, printed_mixture
+from dpem.privacy.randomness import public_random
+from dpem.reproduce.as_printed import authors_kmeans, log_joint, printed_dplloyd, printed_mixture
 
 LARGE = 1e5  # epsilon: no noise to speak of
 
@@ -33,27 +36,58 @@ def test_mixture_without_noise_is_the_papers(scenario):
     assert score == pytest.approx(model.score(X), abs=5e-2)
 
 
-def test_mixture_noise_is_over_the_noisy_count():
-    """One step, one component: the mean moves by sigma 2 / (N + 1), the covariance by 2 / (N + 2 d + 4)."""
-    X = rows(500)
-    settings = {"delta": 1e-4, "scenario": "GGG", "composition": "zcdp", "delta_i": 1e-8, "steps": 1}
-    exact = printed_mixture(X, START[:1], epsilon=LARGE, seed=0, **settings)
-    noisy = [printed_mixture(X, START[:1], epsilon=1.0, seed=seed, **settings) for seed in range(400)]
-    from dpem.privacy.per_mechanism import per_mechanism_budget
+def zcdp_multiplier(epsilon, delta, mechanisms):
+    """Noise over sensitivity of Gaussian mechanisms: rho + 2 sqrt(rho log(1 / delta)) = epsilon."""
+    log = math.log(1 / delta)
+    rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
+    return math.sqrt(mechanisms / (2 * rho))
 
-    budget = per_mechanism_budget("zcdp", 1.0, 1e-4, n_laplace=0, n_gaussian=3, delta_i=1e-8)
-    sigma = budget.noise_multiplier
-    moved = np.array([means[0] - exact[1][0] for _, means, _ in noisy])
-    assert moved.std() == pytest.approx(sigma * 2 / 501, rel=0.15)
-    off = np.array([covariances[0][0, 1] - exact[2][0][0, 1] for _, _, covariances in noisy])
-    assert off.std() == pytest.approx(sigma * 2 / 508, rel=0.2)
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_mixture_noise_is_over_the_noisy_count(seed):
+    """One step: exact counts divide, noisy ones scale the noise (eq. perturbmean and perturbcovfull)."""
+    n, d, epsilon, delta = 3000, 2, 8.0, 1e-4
+    X = np.repeat([[0.02, 0.0], [-0.01, 0.03]], [2000, 1000], axis=0)
+    start = np.array([[0.3, 0.3], [-0.3, 0.0]])
+    weights, means, covariances = printed_mixture(
+        X,
+        start,
+        epsilon=epsilon,
+        delta=delta,
+        delta_i=1e-8,
+        scenario="GGG",
+        composition="zcdp",
+        steps=1,
+        seed=seed,
+    )
+    multiplier = zcdp_multiplier(epsilon, delta, 5)
+    distance = ((X[:, None] - start) ** 2).sum(axis=2)
+    g = np.exp(-distance / 2) / np.exp(-distance / 2).sum(axis=1, keepdims=True)
+    exact = g.sum(axis=0)
+    draws = public_random(seed)  # weights, then the mean and the covariance of each component
+    share = exact / n + multiplier * 2 / n * draws.normal(size=2)
+    noisy = n * share / share.sum()
+    assert np.abs(noisy / exact - 1).min() > 1e-4  # else exact and noisy counts could not be told apart
+    np.testing.assert_allclose(weights, (noisy + 1) / (n + 2), rtol=1e-9)
+    for k in range(2):
+        noise = multiplier * 2 / (noisy[k] + 1) * draws.normal(size=d)
+        np.testing.assert_allclose(means[k], g[:, k] @ X / (exact[k] + 1) + noise, rtol=1e-9)
+        own = g[:, k] @ X / exact[k]
+        about = X - own
+        scatter = (about * g[:, [k]]).T @ about + exact[k] / (exact[k] + 1) * np.outer(own, own)
+        upper = np.triu(draws.normal(size=(d, d)))
+        noise = multiplier * 2 / (noisy[k] + 2 * d + 4) * (upper + np.triu(upper, 1).T)
+        covariance = (0.1 * np.eye(d) + scatter) / (exact[k] + 2 * d + 4) + noise
+        values, vectors = np.linalg.eigh(covariance)
+        raised = (vectors * np.maximum(values, 1e-3)) @ vectors.T
+        np.testing.assert_allclose(covariances[k], raised, rtol=1e-9, atol=1e-12)
 
 
 def test_kmeans_without_noise_is_lloyds():
     X = rows()
     budget = {"epsilon": LARGE, "delta": 1e-4, "steps": 8, "seed": 0}
     centres = [
-        printed_kmeans(X, START, **budget),
+        authors_kmeans(X, START, **budget),
         printed_dplloyd(X, START, **budget, composition="linear"),
         printed_dplloyd(X, START, **budget, composition="zcdp"),
     ]

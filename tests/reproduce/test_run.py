@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from dpem.errors import OutputError
-from dpem.reproduce import EXPERIMENTS, Datasets, lifesci, motivation, reproduce, sentences
+from dpem.reproduce import EXPERIMENTS, Datasets, gowalla, lifesci, motivation, reproduce, sentences, stroke
 from dpem.reproduce.experiment import Task, folds
 from dpem.reproduce.mixtures import OURS
 from dpem.reproduce.results import Results
@@ -185,9 +185,63 @@ def test_zcdp_beside_moments(small, large, verdict):
 
 
 def test_the_reason_that_the_text_suspects_is_judged_by_arithmetic():
-    found = sentences._because_of_integers({}, Datasets(None, "tiny"))
+    names = {"a": "GGG zcdp, as printed", "b": "GGG moments, as printed"}
+    alike = curves(0.0).rename(columns={"value": "log_likelihood"}).replace({"method": names})
+    found = sentences._because_of_integers({"stroke": alike}, Datasets(None, "tiny"))
     assert found.holds == "does not hold"
     assert "0.538 with orders up to 100" in found.measured
+    assert "clearly so in 0, clearly not in 0 of 1" in found.measured
+
+
+@pytest.mark.parametrize(("gap", "verdict"), [(-1.0, "holds in part"), (1.0, "does not hold")])
+def test_kmeans_is_judged_over_the_grid_of_clusters_and_steps(gap, verdict):
+    """`gap` from 20 steps on, a little worse below 20 with 3 clusters, too noisy to tell elsewhere."""
+    rng = np.random.default_rng(0)
+    away = {point: gap for point in gowalla.GRID_OF_BOTH if point[1] >= 20} | {(3, 5): 0.1, (3, 10): 0.1}
+    rows = [
+        ("x", gowalla.on_grid(method, *point), 0.01, fold, 0, 1.0, value)
+        for point in gowalla.GRID_OF_BOTH
+        for fold in range(10)
+        for method, value in (
+            (gowalla.ZCDP, away.get(point, 1000 * (-1) ** fold) + rng.normal(0, 0.01)),
+            (gowalla.LINEAR, 0.0),
+        )
+    ]
+    names = ["data", "method", "epsilon", "fold", "seed", "part", "nicv"]
+    table = pd.DataFrame(rows, columns=names)
+    measured, holds = sentences._on_grid(table, gowalla.ZCDP, gowalla.LINEAR)
+    assert holds == verdict
+    assert "J = 10: 0 for, 1 against of 3" in measured
+    clear = "3 for, 0 against" if gap < 0 else "0 for, 3 against"
+    assert f"J = 20: {clear} of 3; J = 30: {clear} of 3" in measured
+
+
+def test_the_grid_of_kmeans_takes_its_own_clusters_and_steps():
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))
+    for name, clusters in ((gowalla.on_grid(gowalla.ZCDP, 10, 5), 10), (gowalla.PAPER, gowalla.CLUSTERS)):
+        assert gowalla._centres(Task("gowalla_locations", name, 1.0), rows).shape == (clusters, 2)
+
+
+def test_why_plain_em_is_lower_is_said_of_measured_values_alone():
+    rows = [
+        (method, epsilon, fold, value)
+        for fold in (0, 1)
+        for method, epsilon, value in (
+            ("dpem", 4.0, 310.0),
+            ("plain EM", np.inf, 270.0),
+            ("dpem, on the rows that were fitted", 4.0, 312.0),
+            ("plain EM, on the rows that were fitted", np.inf, 275.0),
+            ("plain EM, started at the fit of dpem", 4.0, 330.0),
+            ("plain EM, other starts", np.inf, 250.0),
+        )
+    ]
+    table = pd.DataFrame(rows, columns=["method", "epsilon", "fold", "log_likelihood"])
+    text = stroke._why_plain_em_is_lower(table)
+    assert "Plain EM (270) lies below `dpem` at epsilon 4 (310)" in text
+    assert "reach 250 to 270" in text
+    assert "Overfitting is not the reason" in text
+    overfitted = table.replace({"log_likelihood": {275.0: 400.0}})
+    assert "do not name one reason" in stroke._why_plain_em_is_lower(overfitted)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The paper's formulas as printed, in floating point: what its text gives when followed to the letter.
+"""The paper's formulas read with exact counts, in floating point, and the authors' k-means.
 
 Nothing here is private, and that is the point: means are divided by exact counts while their noise is scaled
 by noisy ones, or noise is for a sensitivity that is too small (docs/paper.md has the neighbouring tables).
@@ -18,7 +18,7 @@ from dpem.privacy.randomness import public_random
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["log_joint", "printed_dplloyd", "printed_kmeans", "printed_mixture"]
+__all__ = ["authors_kmeans", "log_joint", "printed_dplloyd", "printed_mixture"]
 
 SMALLEST_EIGENVALUE = 1e-3  # from the authors' code: the text says "near zero"
 
@@ -56,8 +56,15 @@ def printed_mixture(
     n, d = X.shape
     k = len(start)
     laplace, gaussian = mixture_mechanisms(scenario, k, steps)
+    # The text says that orders are integers and states no largest one.
     budget = per_mechanism_budget(
-        composition, epsilon, delta, n_laplace=laplace, n_gaussian=gaussian, delta_i=delta_i
+        composition,
+        epsilon,
+        delta,
+        n_laplace=laplace,
+        n_gaussian=gaussian,
+        delta_i=delta_i,
+        max_order=None,
     )
     sigma = budget.noise_multiplier or 0.0
 
@@ -91,10 +98,13 @@ def printed_mixture(
     return weights, means, covariances
 
 
-def printed_kmeans(
+def authors_kmeans(
     X: NDArray[np.float64], start: NDArray[np.float64], *, epsilon: float, delta: float, steps: int, seed: int
 ) -> NDArray[np.float64]:
-    """Laplace noise of 2 sqrt(d) / N_k on each mean, N_k exact and free; zCDP over J K mechanisms."""
+    """Laplace noise of 2 sqrt(d) / N_k on each mean, zCDP over J K mechanisms, as in the authors' code.
+
+    N_k is exact and free there. The text names the sensitivity alone, whose N_k is noisy.
+    """
     random = public_random(seed)
     k, d = start.shape
     budget = per_mechanism_budget("zcdp", epsilon, delta, n_laplace=steps * k, n_gaussian=0)

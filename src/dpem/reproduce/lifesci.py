@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpem.reproduce.experiment import Experiment, Task, pick
 from dpem.reproduce.mixtures import (
     COMPOSITIONS,
+    NOISELESS,
     OURS,
     PLAIN,
     SCENARIOS,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["LIFESCI"]
 
 DATA = "lifesci"
-SETTING = MixtureSetting(DATA, n_components=3, steps=10, delta=1e-4, delta_i=1e-8)
+SETTING = MixtureSetting(DATA, n_components=3, steps=10, delta=1e-4, delta_i=1e-8, printed_delta_i=1e-8)
 BEST = as_private("GGG", "zcdp")
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
 PARTS_EPSILON = 1.0
@@ -39,7 +40,7 @@ def _tasks(data: Datasets) -> list[Task]:
     for fold in range(n_folds):
         for seed in range(n_seeds):
             one = {"fold": fold, "seed": seed}
-            tasks.append(Task(DATA, PLAIN, math.inf, **one))
+            tasks += [Task(DATA, method, math.inf, **one) for method in (PLAIN, NOISELESS)]
             tasks += [Task(DATA, OURS, epsilon, **one) for epsilon in (*smaller, *epsilons)]
             tasks += [
                 Task(DATA, name(scenario, composition), epsilon, **one)
