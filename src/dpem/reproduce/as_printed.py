@@ -143,7 +143,7 @@ def printed_dplloyd(
 def _clusters(
     X: NDArray[np.float64], centres: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    labels = (X @ centres.T - 0.5 * (centres**2).sum(axis=1)).argmax(axis=1)
+    labels = (centres @ X.T - 0.5 * (centres**2).sum(axis=1)[:, None]).argmax(axis=0)
     counts = np.bincount(labels, minlength=len(centres)).astype(np.float64)
     sums = np.stack([np.bincount(labels, column, minlength=len(centres)) for column in X.T], axis=1)
     return counts, np.asarray(sums, dtype=np.float64)
