@@ -14,6 +14,7 @@ import pytest
 
 from dpem import Ledger, paper
 from dpem.data import Domain, TableRows
+from dpem.em.gaussian_moments import GaussianComponents
 from dpem.em.plan import Plan, Stage
 from dpem.em.progress import listening
 from dpem.em.queries import DistanceHistogram, SecondMoments, Sums
@@ -21,9 +22,12 @@ from dpem.em.recording import RecordedRelease
 from dpem.em.release import ReleaseGate
 from dpem.em.statistics import RawStatistics, ReleasedStatistics
 from dpem.engines import LocalEngine
+from dpem.engines.totals import IntegerTotal
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, OtherReleaseError, PlanViolationError
 from dpem.models.kmeans_fit import plan_kmeans
-from dpem.paper.cluster_sums import ClusterCounts
+from dpem.paper.cluster_sums import ClusterCounts, ClusterSums
+from dpem.paper.mixture_sums import Counts, Moments
+from dpem.paper.mixture_sums import Sums as WeightedSums
 from dpem.privacy import PrivacyUnit
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent
@@ -473,3 +477,81 @@ def step(model: LloydModel, raw: RawStatistics, released: ReleasedStatistics) ->
     }
     assert "RawStatistics" in " ".join(verdicts["raw"])
     assert verdicts["released"] == []
+
+
+# -- several statistics of one pass ----------------------------------------------------------------------
+
+
+def joint_plan(parts, repeats=1):
+    stages = [
+        Stage(name, 1.0, part.sensitivity("replace_one"), repeats=repeats) for name, part in parts.items()
+    ]
+    return Plan.build(stages, epsilon=1.0, delta=1e-6)
+
+
+def weighted():
+    means = np.array([[0.1, 0.0], [-0.1, 0.2]])
+    factors = np.stack([0.3 * np.eye(2)] * 2)
+    components = GaussianComponents.from_parameters(np.array([0.5, 0.5]), means, factors)
+    return {
+        "weights": Counts(components),
+        "means": WeightedSums(components),
+        "covariances": Moments(components),
+    }
+
+
+def clusters():
+    centres = np.array([[1.0, 0.0], [-1.0, 2.0], [0.0, 0.0]]) * 2.0**20
+    return {"counts": ClusterCounts(centres), "sums": ClusterSums(centres)}
+
+
+@pytest.mark.parametrize("make", [weighted, clusters])
+def test_a_joint_release_is_each_release_by_itself(make, monkeypatch):
+    """The same sums, in one pass over the rows, with the low bits of each part dropped or kept."""
+    parts = make()
+    with record() as apart:
+        gate = make_gate(joint_plan(parts))
+        for name, part in parts.items():
+            gate.release(name, part)
+    passes, total = [], LocalEngine.sum
+    monkeypatch.setattr(LocalEngine, "sum", lambda self, *a: passes.append(1) or total(self, *a))
+    with record() as together:
+        make_gate(joint_plan(parts)).release_jointly(list(parts), list(parts.values()))
+    assert len(passes) == 1
+    assert len(apart.releases) == len(together.releases) == len(parts)
+    for one, two in zip(apart.releases, together.releases, strict=True):
+        assert one.stage == two.stage
+        np.testing.assert_array_equal(one.raw, two.raw)
+        assert one.raw.any()
+
+
+def test_a_joint_release_keeps_to_the_plan():
+    """No part beyond its repeats or its sensitivity, and then no part at all."""
+    parts = clusters()
+    gate = make_gate(joint_plan(parts))
+    names, statistics = list(parts), list(parts.values())
+    gate.release_jointly(names, statistics)
+    with pytest.raises(PlanViolationError, match="used up"):
+        gate.release_jointly(names, statistics)
+    with pytest.raises(PlanViolationError, match="used up"):
+        gate.release("sums", parts["sums"])
+    narrow = Plan.build([Stage("counts", 1.0, 2.0), Stage("sums", 1.0, 2.0)], epsilon=1.0, delta=1e-6)
+    with record() as seen, pytest.raises(PlanViolationError, match="smaller sensitivity"):
+        make_gate(narrow).release_jointly(names, statistics)
+    assert seen.releases == []
+
+
+def test_low_bits_are_dropped_entry_by_entry():
+    """Also of sums beyond 64 bits, which one shift for all entries would cut off."""
+    total = IntegerTotal(2)
+    for _ in range(40):
+        total.add(np.array([2**52, -(2**52) + 3], dtype=np.int64))
+    for bits in (np.array([0, 20]), np.array([7, 3])):
+        expected = [
+            min(max(value >> int(shift), -(2**62 - 1)), 2**62 - 1)
+            for value, shift in zip((40 * 2**52, 40 * (3 - 2**52)), bits, strict=True)
+        ]
+        assert total.value(bits).tolist() == expected
+    many = IntegerTotal(2)
+    many._high += 2**44  # 2^64 in all
+    assert many.value(np.array([0, 20])).tolist() == [2**62 - 1, 2**44]

@@ -95,6 +95,37 @@ def test_a_crash_costs_nothing(number, ledger, tmp_path, monkeypatch):
     assert np.abs(model.cluster_centers_).max() < 2
 
 
+@pytest.mark.parametrize("written", [1, 2])
+def test_a_crash_between_the_parts_of_a_joint_release_costs_nothing(written, ledger, tmp_path, monkeypatch):
+    """Counts, sums and moments of a step are one pass: those on disk stay, the others are drawn once."""
+    file = tmp_path / "fit"
+
+    def fit():
+        paper_mixture = dpem.paper.GaussianMixture(2, epsilon=1.0, data_norm=2.0, max_iter=2, ledger=ledger)
+        return paper_mixture.fit(X)
+
+    add, seen = transcript.Transcript.add, []
+
+    def add_or_crash(self, one):
+        if len(seen) == written:
+            raise CrashError
+        seen.append(one.stage)
+        add(self, one)
+
+    with monkeypatch.context() as patch, resumable(file):
+        patch.setattr(transcript.Transcript, "add", add_or_crash)
+        with pytest.raises(CrashError):
+            fit()
+    before = released(file)
+    assert [stage for stage, _ in before] == ["weights", "means"][:written]
+    with resumable(file), pytest.warns(ResumedFitWarning):
+        fit()
+    after = released(file)
+    assert after[:written] == before
+    assert [stage for stage, _ in after] == ["weights", "means", "covariances"] * 2
+    assert len(ledger.history()) == 1
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_finished_fit_is_read_again(name, tmp_path, monkeypatch):
     """For every estimator, and its free choices with it, although no seed was given; no row is read."""

@@ -157,7 +157,7 @@ def test_moments_are_the_same_integers_either_way():
     factors = 0.02 * np.stack([np.eye(5)] * 3)
     parts = GaussianComponents.from_parameters(np.full(3, 1 / 3), rng.normal(0, 0.1, (3, 5)), factors)
     query = Moments(parts)
-    g, x = query.responsibilities(grid), onto_unit_grid(grid, GRID, SQUARED_BITS)
+    g, x = query.prepare(grid), onto_unit_grid(grid, GRID, SQUARED_BITS)
     assert (g == 0).any()
     np.testing.assert_array_equal(query._one_by_one(g, x), query._all_at_once(g, x))
 

@@ -28,6 +28,7 @@ from dpem.em.mixture_tables import MixtureTables
 from dpem.em.progress import Progress
 from dpem.em.release import ReleaseGate
 from dpem.em.softmax import exp_non_positive, softmax
+from dpem.em.statistics import JointStatistic
 from dpem.engines.local import LocalEngine
 from dpem.models.kmeans_fit import LloydModel
 from dpem.paper import KMeans, mixture_sums
@@ -205,12 +206,12 @@ def _paper_denominators() -> list[Any]:
 
     def over_counts(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
         found = exact(self, statistic, source, domain)
-        if not isinstance(statistic, mixture_sums.Sums):
+        if not isinstance(statistic, JointStatistic) or not isinstance(statistic.parts[1], mixture_sums.Sums):
             return found
-        k, d = statistic.shape
-        counts = exact(self, mixture_sums.Counts(statistic.components), source, domain) / 2.0**16
-        scaled = found.reshape(k, d) / (counts + 1)[:, None] * (source.n_rows + 1)
-        return np.rint(scaled).astype(np.int64).ravel()
+        counts, sums, moments = statistic.split(found)
+        k, d = statistic.parts[1].shape
+        scaled = sums.reshape(k, d) / (counts / 2.0**16 + 1)[:, None] * (source.n_rows + 1)
+        return np.concatenate([counts, np.rint(scaled).astype(np.int64).ravel(), moments])
 
     return [patch.object(LocalEngine, "sum", over_counts)]
 

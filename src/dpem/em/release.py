@@ -16,7 +16,7 @@ from dpem.em import statistics
 from dpem.em.interrupts import uninterrupted
 from dpem.em.progress import tell_listener
 from dpem.em.recording import RecordedRelease, active_recording
-from dpem.em.statistics import RawStatistics, ReleasedStatistics, RowStatistic
+from dpem.em.statistics import JointStatistic, RawStatistics, ReleasedStatistics, RowStatistic
 from dpem.em.transcript import active_transcript, require_no_recording
 from dpem.em.unpaid import warn_of_total
 from dpem.errors import PlanViolationError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dpem.data import RowGrid, RowSource
     from dpem.em.plan import Plan, PlannedStage, Stage
+    from dpem.em.statistics import PreparedStatistic
     from dpem.engines.base import Engine
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.sensitivity import Norm
@@ -172,6 +173,45 @@ class ReleaseGate:
         `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest;
         `of_findings`: it maps what the schema made of each cell, not the cells.
         """
+        stage = self._use(name, statistic)
+        released = self._released_before(stage, statistic)
+        if released is None:
+            grid = rows or self._domain
+            source = self._source.of_findings() if of_findings else self._source
+            raw = RawStatistics(self._engine.sum(statistic, source, grid))
+            released = self._add_noise(stage, statistic, raw, grid, of_findings=of_findings)
+            if self._transcript is not None:
+                self._transcript.add(released)
+        self.insecure_noise |= released.insecure_noise
+        return released
+
+    def release_jointly(
+        self, names: Sequence[str], parts: Sequence[PreparedStatistic]
+    ) -> list[ReleasedStatistics]:
+        """Sum several statistics in one pass over the rows, and release each under its own stage.
+
+        The same releases as of each by itself: none depends on the noise of another.
+        """
+        stages = [self._use(name, part) for name, part in zip(names, parts, strict=True)]
+        joint = JointStatistic(parts)
+        raw: list[RawStatistics] = []
+        released: list[ReleasedStatistics] = []
+        for stage, part in zip(stages, parts, strict=True):
+            found = self._released_before(stage, part)
+            if found is None:
+                if not raw:
+                    total = self._engine.sum(joint, self._source, self._domain)
+                    raw = [RawStatistics(values) for values in joint.split(total)]
+                own = raw[len(released)]
+                found = self._add_noise(stage, part, own, self._domain, of_findings=False)
+                if self._transcript is not None:
+                    self._transcript.add(found)
+            self.insecure_noise |= found.insecure_noise
+            released.append(found)
+        return released
+
+    def _use(self, name: str, statistic: RowStatistic) -> PlannedStage:
+        """Return the stage that pays for a release of this statistic; raise where none does."""
         stage = self.plan.stage(name)
         if os.getpid() != self._process:
             raise PlanViolationError(
@@ -193,16 +233,7 @@ class ReleaseGate:
         planned = sum(stage.repeats for stage in self.plan.stages)
         tell_listener(stage.name, self._used.total(), planned)
         self._used[name] += 1
-        released = self._released_before(stage, statistic)
-        if released is None:
-            grid = rows or self._domain
-            source = self._source.of_findings() if of_findings else self._source
-            raw = RawStatistics(self._engine.sum(statistic, source, grid))
-            released = self._add_noise(stage, statistic, raw, grid, of_findings=of_findings)
-            if self._transcript is not None:
-                self._transcript.add(released)
-        self.insecure_noise |= released.insecure_noise
-        return released
+        return stage
 
     def _released_before(self, stage: PlannedStage, statistic: RowStatistic) -> ReleasedStatistics | None:
         """Return what an earlier run of this fit has released and paid for at this place."""

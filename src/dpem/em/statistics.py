@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import InitVar, dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+
+import numpy as np
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["RawStatistics", "ReleasedStatistics", "RowStatistic", "require_gaussian"]
+__all__ = [
+    "JointStatistic",
+    "PreparedStatistic",
+    "RawStatistics",
+    "ReleasedStatistics",
+    "RowStatistic",
+    "require_gaussian",
+]
 
 
 class RowStatistic(Protocol):
@@ -48,6 +58,44 @@ class RowStatistic(Protocol):
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum over a block of grid rows of shape (columns, rows)."""
         ...
+
+
+class PreparedStatistic(RowStatistic, Protocol):
+    """A statistic whose costly part others can share: `sum_block` is `sum_prepared` of `prepare`."""
+
+    def prepare(self, rows: NDArray[np.float64]) -> Any:
+        """Return what is needed of a block of grid rows, such as responsibilities."""
+        ...
+
+    def sum_prepared(self, rows: NDArray[np.float64], prepared: Any, /) -> NDArray[np.int64]:
+        """Return the sum over the block from what was prepared."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class JointStatistic:
+    """Statistics with the same `prepare`, summed in one pass over the rows; each is released by itself."""
+
+    parts: Sequence[PreparedStatistic]
+
+    @property
+    def size(self) -> int:
+        """All entries, part by part."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def coarse_bits(self) -> NDArray[np.int64]:
+        """Return how many low bits are dropped of each entry's sum."""
+        return np.repeat([part.coarse_bits for part in self.parts], [part.size for part in self.parts])
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Prepare once, and sum every part."""
+        prepared = self.parts[0].prepare(rows)
+        return np.concatenate([part.sum_prepared(rows, prepared) for part in self.parts])
+
+    def split(self, total: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """Return the sums of the parts."""
+        return np.split(total, np.cumsum([part.size for part in self.parts])[:-1])
 
 
 def require_gaussian(norm: Norm) -> None:

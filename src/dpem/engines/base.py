@@ -31,8 +31,8 @@ class BlockSum(Protocol):
         ...
 
     @property
-    def coarse_bits(self) -> int:
-        """How many low bits of the whole sum are dropped."""
+    def coarse_bits(self) -> int | NDArray[np.int64]:
+        """How many low bits of the whole sum, or of each entry, are dropped."""
         ...
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:

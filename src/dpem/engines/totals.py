@@ -45,7 +45,7 @@ class IntegerTotal:
         self._high += other._high
         self._low += other._low
 
-    def value(self, coarse_bits: int = 0) -> NDArray[np.int64]:
+    def value(self, coarse_bits: int | NDArray[np.int64] = 0) -> NDArray[np.int64]:
         """Return the sum without its lowest bits (at most 20), rounded down.
 
         It is clipped to what 64 bits hold: a contraction, so that no sensitivity grows.

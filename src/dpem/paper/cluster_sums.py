@@ -36,9 +36,17 @@ class ClusterCounts:
         """Return that of counts."""
         return sensitivity.counts(adjacency, norm)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the nearest centre of every row."""
+        return nearest(rows, self.centres)[0]
+
+    def sum_prepared(self, rows: NDArray[np.float64], labels: NDArray[np.intp]) -> NDArray[np.int64]:  # noqa: ARG002
         """Count rows by nearest centre."""
-        return np.bincount(nearest(rows, self.centres)[0], minlength=self.size)
+        return np.bincount(labels, minlength=self.size)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count by itself."""
+        return self.sum_prepared(rows, self.prepare(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +66,17 @@ class ClusterSums:
         """Return that of one centre's sum: each of the K is charged by itself, as in the paper."""
         return sensitivity.sums(GRID, adjacency, norm, self.centres.shape[1])
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the nearest centre of every row."""
+        return nearest(rows, self.centres)[0]
+
+    def sum_prepared(self, rows: NDArray[np.float64], labels: NDArray[np.intp]) -> NDArray[np.int64]:
         """Sum rows by nearest centre."""
-        return _sums_by_label(rows, nearest(rows, self.centres)[0], len(self.centres)).ravel()
+        return _sums_by_label(rows, labels, len(self.centres)).ravel()
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum by itself."""
+        return self.sum_prepared(rows, self.prepare(rows))
 
 
 @dataclass(frozen=True, eq=False)

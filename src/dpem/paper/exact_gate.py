@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.em.statistics import JointStatistic
 from dpem.engines import engine_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dpem.em.estimator import PrivateEstimator
     from dpem.em.plan import Plan
     from dpem.em.release import ReleaseGate
-    from dpem.em.statistics import RowStatistic
+    from dpem.em.statistics import PreparedStatistic, RowStatistic
 
 __all__ = ["ExactGate", "finish", "gate_for"]
 
@@ -41,6 +42,16 @@ class ExactGate:
         """Return the exact sum over all rows."""
         total = self._engine.sum(statistic, self._source, self._grid)
         return ExactStatistics(total.astype(np.float64), np.zeros(total.size))
+
+    def release_jointly(
+        self,
+        names: Sequence[str],  # noqa: ARG002
+        parts: Sequence[PreparedStatistic],
+    ) -> list[ExactStatistics]:
+        """Return the exact sums of several statistics, in one pass over the rows."""
+        joint = JointStatistic(parts)
+        totals = joint.split(self._engine.sum(joint, self._source, self._grid))
+        return [ExactStatistics(total.astype(np.float64), np.zeros(total.size)) for total in totals]
 
     def close(self) -> None:
         """Let go of kept rows."""

@@ -249,12 +249,12 @@ def _em_step(
     """Release weights, means and covariances, and divide by noisy counts alone."""
     components = before.components
     k, d = before.means.shape
-    counts = np.clip(gate.release("weights", Counts(components)).values / 2.0**16 / n, 0.0, 1.0)
+    queries = Counts(components), Sums(components), Moments(components)
+    noisy = gate.release_jointly(("weights", "means", "covariances"), queries)
+    counts = np.clip(noisy[0].values / 2.0**16 / n, 0.0, 1.0)
     counts = n * (counts / counts.sum() if counts.sum() > 0 else np.full(k, 1 / k))
-    sums_query = Sums(components)
-    sums = gate.release("means", sums_query).values.reshape(k, d) / sums_query.unit
-    moments_query = Moments(components)
-    upper = gate.release("covariances", moments_query).values.reshape(k, -1) / moments_query.unit
+    sums = noisy[1].values.reshape(k, d) / queries[1].unit
+    upper = noisy[2].values.reshape(k, -1) / queries[2].unit
     moments = np.zeros((k, d, d))
     i, j = np.triu_indices(d)
     moments[:, i, j] = moments[:, j, i] = upper

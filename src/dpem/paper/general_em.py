@@ -102,11 +102,21 @@ class _MomentSum:
         """Return that of vectors cut to the bound, Eq. (S-6), in the norm of the moment's own noise."""
         return sensitivity.clipped_vector(_ONE, adjacency)
 
+    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the statistics of all moments, (entries, rows)."""
+        return statistic_vectors(self.model, self.parameters, self.grid.to_units(rows), self.n_statistics)
+
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum over a block by itself."""
+        return self.sum_prepared(rows, self.prepare(rows))
+
+    def sum_prepared(
+        self,
+        rows: NDArray[np.float64],  # noqa: ARG002
+        prepared: NDArray[np.float64],
+    ) -> NDArray[np.int64]:
         """Sum cut and rounded entries; the bound is checked in integers."""
-        vectors = statistic_vectors(self.model, self.parameters, self.grid.to_units(rows), self.n_statistics)[
-            self.start : self.start + self.size
-        ]
+        vectors = prepared[self.start : self.start + self.size]
         vectors = np.where(np.isfinite(vectors), vectors, 0.0)
         # In two steps, so that squares of whatever a model says stay within the floats.
         top = np.maximum(np.abs(vectors).max(axis=0, initial=0.0), self.moment.bound)
@@ -294,14 +304,15 @@ class GeneralEM(PrivateEM):
         """Release every moment under the same parameters; return N times them, and each entry's noise."""
         if not treats_blocks(model):
             refuse_memory(model)  # an M-step may have given it something that rows would share
-        locked, sums, noise = read_only(parameters), [], []
-        start, size = 0, sum(moment.size for moment in moments)
-        for moment in moments:
-            statistic = _MomentSum(model, locked, grid, moment, start, size)
-            released = gate.release(moment.name, statistic)
-            sums.append(released.values / statistic.unit)
-            noise.append(released.noise_stddev / statistic.unit)
-            start += moment.size
+        locked, sizes = read_only(parameters), [moment.size for moment in moments]
+        starts = np.cumsum([0, *sizes[:-1]]).tolist()
+        parts = [
+            _MomentSum(model, locked, grid, moment, start, sum(sizes))
+            for moment, start in zip(moments, starts, strict=True)
+        ]
+        found = gate.release_jointly([moment.name for moment in moments], parts)
+        sums = [one.values / part.unit for one, part in zip(found, parts, strict=True)]
+        noise = [one.noise_stddev / part.unit for one, part in zip(found, parts, strict=True)]
         return np.concatenate(sums), np.concatenate(noise)
 
 

@@ -168,10 +168,11 @@ class KMeans(_PaperKMeans):
     def _step(
         self, gate: ReleaseGate | ExactGate, centres: NDArray[np.float64], n_rows: float
     ) -> NDArray[np.float64]:
-        counts = np.clip(gate.release("counts", ClusterCounts(centres)).values, 0, n_rows)
+        queries = ClusterCounts(centres), ClusterSums(centres)
+        noisy_counts, noisy_sums = gate.release_jointly(("counts", "sums"), queries)
+        counts = np.clip(noisy_counts.values, 0, n_rows)
         counts = np.maximum(counts * n_rows / max(counts.sum(), 1.0), 1.0)
-        sums = gate.release("sums", ClusterSums(centres)).values.reshape(centres.shape)
-        return _into_box(sums / counts[:, None])
+        return _into_box(noisy_sums.values.reshape(centres.shape) / counts[:, None])
 
 
 class DPLloyd(_PaperKMeans):

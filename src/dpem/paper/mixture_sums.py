@@ -1,7 +1,11 @@
-"""Responsibility-weighted counts, sums and second moments, each released by itself as in the paper."""
+"""Responsibility-weighted counts, sums and second moments, each released by itself as in the paper.
+
+One pass over the rows sums all three: their responsibilities are the same.
+"""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -48,8 +52,8 @@ class _Weighted:
         k, d = self.components.offsets.shape
         return int(k), int(d)
 
-    def responsibilities(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return multiples of 2^-16, rounded down, (k, n)."""
+    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return responsibilities as multiples of 2^-16, rounded down, (k, n)."""
         _, squared = self.components.frames(rows)
         g = np.floor(softmax(self.components.log_joint(squared))[0] * _ONE)
         total = g[0].copy()
@@ -57,6 +61,14 @@ class _Weighted:
             total += row
         g[:, ~(total <= _ONE)] = 0.0
         return g
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum over a block by itself."""
+        return self.sum_prepared(rows, self.prepare(rows))
+
+    @abstractmethod
+    def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum over a block whose responsibilities are known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +84,9 @@ class Counts(_Weighted):
         """Return 2, as in the paper; in L2 sqrt 2 would do."""
         return max(2.0, sensitivity.counts(adjacency, norm)) * _ONE
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:  # noqa: ARG002
         """Sum responsibilities."""
-        return np.asarray(self.responsibilities(rows).sum(axis=1).astype(np.int64))
+        return np.asarray(g.sum(axis=1).astype(np.int64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,9 +108,8 @@ class Sums(_Weighted):
         """Return 2, or 2 sqrt(d) in L1, for one component's sum: each is charged by itself."""
         return sensitivity.sums(2.0**LINEAR_BITS * _ONE, adjacency, norm, self.shape[1])
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum weighted rows."""
-        g = self.responsibilities(rows)
         x = onto_unit_grid(rows, GRID, LINEAR_BITS)
         total = np.zeros(self.size, dtype=np.int64)
         for start in range(0, rows.shape[1], 2**14):
@@ -132,9 +143,8 @@ class Moments(_Weighted):
         whole = max(2.0, sensitivity.second_moments(1.0, adjacency)) * 2.0**ROW_BITS
         return sensitivity.coarse(whole, self.coarse_bits, np.ones(self.size // self.shape[0]))
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum weighted outer products."""
-        g = self.responsibilities(rows)
         x = onto_unit_grid(rows, GRID, SQUARED_BITS)
         return self._all_at_once(g, x) if len(x) < _MANY_COLUMNS else self._one_by_one(g, x)
 
