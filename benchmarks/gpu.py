@@ -19,9 +19,9 @@ import torch
 
 import dpem
 from dpem.data import Domain
-from dpem.em import device_sums
-from dpem.em.gaussian_moments import EXACT_ROWS, FrameMoments, GaussianComponents
 from dpem.engines import LocalEngine, engine_for, open_rows
+from dpem.statistics import kernels_torch as device_sums
+from dpem.statistics.gaussian import EXACT_ROWS, FrameMoments, GaussianComponents
 
 RESULTS = Path(__file__).parent / "results" / "gpu.md"
 SIZES = [(10_000_000, 10, 10), (1_000_000, 100, 10)]

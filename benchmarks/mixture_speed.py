@@ -17,13 +17,13 @@ from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 
 import dpem
 from dpem.data import Domain, TableRows
-from dpem.em import fast
-from dpem.em.plan import Plan, Stage
-from dpem.em.release import ReleaseGate
 from dpem.engines import LocalEngine
-from dpem.models.gaussian_mixture_step import Background, MixtureState, MixtureStep
-from dpem.models.gaussian_pool import Pool, clip_radius
-from dpem.models.plain_mixture import _e_step, _m_step
+from dpem.gate.plan import Plan, Stage
+from dpem.gate.release import ReleaseGate
+from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
+from dpem.models.gaussian_mixture.plain import _e_step, _m_step
+from dpem.models.gaussian_mixture.pool import Pool, clip_radius
+from dpem.statistics import fast
 
 # (rows, columns, components): times as fast as scikit-learn that the step is meant to be
 SHAPES = {

@@ -64,7 +64,7 @@ def made_file(n, kind="parquet"):
 
 def one_step():
     """Return the statistic of an EM step with K components and the two of the background."""
-    from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
+    from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 
     rng = np.random.default_rng(1)
     means = np.concatenate([rng.normal(0, 0.5 / np.sqrt(D), (K, D)), np.zeros((2, D))])

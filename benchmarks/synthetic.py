@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from synthetic_data import NAMES, load
 
 import dpem
-from dpem.models.table_quality import auc, comparison_cells, total_variation
+from dpem.measures.table_quality import auc, comparison_cells, total_variation
 
 EPSILONS = [0.3, 1.0, 3.0]
 DELTA = 1e-5

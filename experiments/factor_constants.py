@@ -32,7 +32,8 @@ from factor import captured
 from factor_data import made_pictures
 
 import dpem
-from dpem.models import factor_fit, factor_round
+from dpem.models.factor_analysis import fit as factor_fit
+from dpem.models.factor_analysis import one_round as factor_round
 
 EPSILONS = (0.1, 0.3, 1.0)
 PICTURE_EPSILONS = (0.3, 1.0, 3.0, 10.0)

@@ -31,7 +31,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from synthetic_data import MixedTable, made_table
 
 import dpem
-from dpem.models import mixed_cells, mixed_oneshot, pair_mixture
+from dpem.models.table import bins as mixed_cells
+from dpem.models.table import one_shot as mixed_oneshot
+from dpem.models.table import pairs as pair_mixture
 
 MODULES = (pair_mixture, mixed_oneshot, mixed_cells)
 EPSILONS = (0.3, 1.0, 3.0)

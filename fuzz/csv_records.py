@@ -12,7 +12,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dpem import Files, Schema
-from dpem.data import file_formats
+from dpem.data.sources import formats as file_formats
 from dpem.engines import open_rows
 from dpem.errors import DataError
 from fuzz.harness import Target, scratch

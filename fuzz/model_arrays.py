@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from dpem.em import persistence
+from dpem.estimator import files as persistence
 from fuzz.harness import Target, scratch
 from fuzz.saved_models import MODELS, loads, parts_of
 

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from dpem.em import persistence
+from dpem.estimator import files as persistence
 from fuzz.harness import Target, scratch
 from fuzz.mutations import JUNK, changed_trees, each_place
 from fuzz.saved_models import MODELS, loads, parts_of

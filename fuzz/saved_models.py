@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 
 import dpem
-from dpem.em.estimator import PrivateEstimator
-from dpem.em.persistence import read_model
 from dpem.errors import DpemError
+from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.files import read_model
 from dpem.testing import insecure_noise
 from fuzz.harness import bounded_memory, scratch
 

@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 
 import dpem
-from dpem.em.plan import Plan, Stage
-from dpem.em.transcript import active_transcript
 from dpem.errors import DpemError, ResumedFitWarning
+from dpem.gate.plan import Plan, Stage
+from dpem.gate.resume import active_transcript
 from dpem.privacy.ledger import Charge, Ledger
 from fuzz.harness import Target, bounded_memory, scratch
 from fuzz.mutations import changed_bytes, each_shift

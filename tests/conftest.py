@@ -10,7 +10,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import pytest
 
-from dpem.em.standard_errors import few_draws
+from dpem.fitting.standard_errors import few_draws
 
 # Tensors have an environment of their own: `make test-gpu`.
 collect_ignore = [] if os.environ.get("DPEM_GPU") == "1" else ["gpu"]

@@ -62,7 +62,7 @@ LIBRARIES = (
     "typer",
 )
 
-_GATE = ["tests/em/test_gate.py", "tests/em/test_transcript.py", "tests/em/test_interrupts.py"]
+_GATE = ["tests/gate/test_gate.py", "tests/gate/test_resume.py", "tests/gate/test_interrupts.py"]
 _ACCOUNTANTS = ["tests/privacy/test_accountants.py", "tests/privacy/test_per_mechanism.py"]
 _FROZEN = "tests/privacy/test_events.py"  # of all facts of the privacy core
 # The tests of each module, those first that are likely to notice.
@@ -70,21 +70,21 @@ TESTS = {
     "privacy/mechanisms.py": [
         "tests/privacy/test_mechanisms.py",
         "tests/statistical/test_float_attack.py",
-        "tests/em/test_gate.py",
+        "tests/gate/test_gate.py",
     ],
-    "privacy/sensitivity.py": ["tests/property/test_sensitivity.py", "tests/em/test_gate.py"],
+    "privacy/sensitivity.py": ["tests/property/test_sensitivity.py", "tests/gate/test_gate.py"],
     "privacy/_rounding.py": ["tests/privacy/test_mechanisms.py", "tests/property/test_sensitivity.py"],
     "privacy/randomness.py": ["tests/privacy/test_noise.py", "tests/privacy/test_mechanisms.py"],
-    "em/release.py": [*_GATE, "tests/faults/test_processes.py"],
-    "em/plan.py": [
-        "tests/em/test_gate.py",
+    "gate/release.py": [*_GATE, "tests/faults/test_processes.py"],
+    "gate/plan.py": [
+        "tests/gate/test_gate.py",
         "tests/privacy/test_per_mechanism.py",
         "tests/paper/test_kmeans.py",
     ],
-    "em/statistics.py": ["tests/em/test_gate.py"],
+    "statistics/base.py": ["tests/gate/test_gate.py"],
     "privacy/events.py": ["tests/privacy/test_events.py", "tests/privacy/test_accountants.py"],
     "privacy/per_mechanism.py": ["tests/privacy/test_per_mechanism.py", _FROZEN],
-    "privacy/calibration.py": [*_ACCOUNTANTS, "tests/em/test_gate.py"],
+    "privacy/calibration.py": [*_ACCOUNTANTS, "tests/gate/test_gate.py"],
     "privacy/_solve.py": ["tests/privacy/test_solve.py", "tests/privacy/test_gaussian_dp.py"],
     "privacy/gaussian_dp.py": ["tests/privacy/test_gaussian_dp.py"],
     "privacy/accountants/base.py": [*_ACCOUNTANTS, _FROZEN],
@@ -102,7 +102,7 @@ TESTS = {
     "privacy/budget.py": [
         "tests/privacy/test_ledger.py",
         "tests/privacy/test_gaussian_dp.py",
-        "tests/em/test_gate.py",
+        "tests/gate/test_gate.py",
         _FROZEN,
     ],
     "privacy/neighbours.py": [
@@ -129,7 +129,7 @@ messages of errors, `__str__` and `__repr__`, annotations; so is zip's check of 
 that does not end counts as noticing.
 """
 # A type checker's own test: mutants are of what runs.
-NOT_RUN = ("tests/em/test_gate.py::test_types_keep_raw_statistics_out_of_an_m_step",)
+NOT_RUN = ("tests/gate/test_gate.py::test_types_keep_raw_statistics_out_of_an_m_step",)
 
 
 def main() -> None:

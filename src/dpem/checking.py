@@ -19,10 +19,10 @@ from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, NUMBERS, OUTSIDE, UN
 from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
-from dpem.em.contingency import Histograms
 from dpem.engines import engine_for, open_rows
 from dpem.engines.base import ClusterRows
 from dpem.errors import InvalidArgumentError
+from dpem.statistics.contingency import Histograms
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from dpem import _validate
-from dpem.em.recording import Recording, recording
 from dpem.errors import InsecureNoiseWarning
+from dpem.gate.recording import Recording, recording
 from dpem.privacy.randomness import seeded_entropy
 from dpem.trials import trial_table
 

@@ -3,7 +3,7 @@
 import pytest
 
 from dpem.audit import run
-from dpem.audit.page import audit_page, summary
+from dpem.audit.findings_page import audit_page, summary
 from dpem.audit.run import Finding, Task, tasks
 from support.commands import called
 

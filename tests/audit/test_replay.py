@@ -13,9 +13,9 @@ from dpem.audit.neighbours import as_cells, neighbours
 from dpem.audit.obligations import OBLIGATIONS, largest_ratio
 from dpem.audit.run import _BASES, Task, _has_base, perform
 from dpem.audit.violations import SLACK
-from dpem.em import clipped_statistic
-from dpem.em.estimator import _MODELS
 from dpem.errors import AuditFailedError, InvalidArgumentError
+from dpem.estimator.base import _MODELS
+from dpem.plugin import clipped as clipped_statistic
 
 # Clusters, and a hundred columns, take seconds a fit: `make audit` replays all of them, tests one.
 FITS = [(name, adj) for name, entry in CATALOGUE.items() if not entry.slow for adj in entry.relations]

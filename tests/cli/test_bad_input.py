@@ -349,7 +349,7 @@ def test_a_cell_that_is_not_declared_shows_nowhere(desk, capsys):
 def test_an_interrupted_fit_goes_on_and_pays_once(desk):
     """Ctrl-C after the charge: no output, and the same command goes on without paying again.
 
-    (What a kill leaves is tested in tests/em/test_transcript.py: the file is the same.)
+    (What a kill leaves is tested in tests/gate/test_resume.py: the file is the same.)
     """
     hospital(desk, 60_000)
     arguments = FIT.replace("age,bmi", "age,bmi,systolic,hba1c,stay").replace("-k 2", "-k 5").split()

@@ -15,9 +15,9 @@ import pytest
 
 import dpem
 from dpem import Ledger, Schema
-from dpem.em.release import ReleaseGate
 from dpem.engines import LocalEngine, open_rows
 from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
+from dpem.gate.release import ReleaseGate
 from support.blocks import keep_nothing
 from support.sources import LOCAL, NUMBERS, TABLE, made_table
 
@@ -371,7 +371,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import dpem
 from dpem.data import Domain
-from dpem.em.queries import Sums
+from dpem.statistics.simple import Sums
 from dpem.engines import LocalEngine, open_rows
 
 def peak():
@@ -420,6 +420,6 @@ def test_a_file_many_times_as_large_as_the_memory_for_it(kind, times, tmp_path):
 
 def _sums():
     from dpem.data import Domain
-    from dpem.em.queries import Sums
+    from dpem.statistics.simple import Sums
 
     return Sums(3, counted=False), Domain.from_arguments(3, schema=NUMBERS)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from dpem import Schema
 from dpem.data.column import UNREADABLE
-from dpem.data.frames import frame_of
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import declared_column
+from dpem.data.to_dataframe import frame_of
 
 COLUMNS = {
     "continuous": {"kind": "continuous", "bounds": [-3.0, 5.0]},

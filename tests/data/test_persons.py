@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import dpem
-from dpem.data.owners import owners_of
+from dpem.data.sources.owners import owners_of
 from dpem.engines import rows_to_release
 from dpem.errors import ChangedDataError, InvalidArgumentError
 

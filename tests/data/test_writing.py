@@ -14,7 +14,7 @@ import dpem
 from dpem import Schema
 from dpem.data.column import ABOVE, ABSENT, MISSING, OUTSIDE, READ, UNREADABLE
 from dpem.data.declarations import declared_column
-from dpem.data.frames import frame_of, written_frame
+from dpem.data.to_dataframe import frame_of, written_frame
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 

@@ -13,9 +13,9 @@ import pytest
 
 import dpem
 from dpem import Ledger
-from dpem.em.release import ReleaseGate
 from dpem.engines import engine_for, open_rows
 from dpem.errors import EngineError, InvalidArgumentError
+from dpem.gate.release import ReleaseGate
 from support.clusters import dask_cluster
 from support.estimators import ESTIMATORS, same_bits, seeded
 from support.sources import NUMBERS, TABLE, VISITS, made_table, parts, visits

@@ -7,9 +7,9 @@ import pytest
 
 from dpem._threads import thread_count
 from dpem.data import Domain, TableRows
-from dpem.em.queries import Sums
 from dpem.engines import LocalEngine, memory
 from dpem.errors import DataError, InvalidArgumentError
+from dpem.statistics.simple import Sums
 from support.blocks import blocks_of
 
 CORES = len(os.sched_getaffinity(0))

@@ -14,11 +14,11 @@ import pytest
 import dpem
 from dpem import Ledger
 from dpem.data import Domain
-from dpem.data.streams import TableReader
-from dpem.em.queries import Sums
+from dpem.data.sources.streams import TableReader
 from dpem.engines import engine_for, open_rows
 from dpem.engines.remote import total_of
 from dpem.errors import EngineError, InvalidArgumentError
+from dpem.statistics.simple import Sums
 from support.clusters import require_java, spark_session
 from support.estimators import ESTIMATORS, same_bits, seeded
 from support.sources import NUMBERS, VISITS, made_table, visits

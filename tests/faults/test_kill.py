@@ -14,8 +14,8 @@ import pytest
 
 import dpem
 from dpem import Ledger
-from dpem.em.release import ReleaseGate
 from dpem.errors import ModelFileError
+from dpem.gate.release import ReleaseGate
 from support import killed_fits
 from support.estimators import ESTIMATORS, Mean
 

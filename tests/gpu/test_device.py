@@ -6,10 +6,11 @@ import torch
 
 import dpem
 from dpem.data import Domain, TableRows
-from dpem.em import device_sums, queries
-from dpem.em.gaussian_moments import FrameMoments, GaussianComponents
 from dpem.engines import LocalEngine, engine_for, open_rows, torch_device
 from dpem.errors import EngineError, ExactArithmeticError, InvalidArgumentError
+from dpem.statistics import kernels_torch as device_sums
+from dpem.statistics import simple as queries
+from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 from support.estimators import ESTIMATORS, same_bits, seeded
 from support.sources import NUMBERS, TABLE, made_table
 

@@ -13,9 +13,9 @@ from scipy.optimize import linear_sum_assignment
 
 import dpem
 from dpem import BernoulliMixture, CategoricalMixture, PoissonMixture, Schema
-from dpem.em.clipped_statistic import read_only
 from dpem.errors import InvalidArgumentError
-from dpem.models.product_mixture import CategoricalFamily, PoissonFamily
+from dpem.plugin.clipped import read_only
+from dpem.plugin.product_mixture import CategoricalFamily, PoissonFamily
 from dpem.testing import insecure_noise
 from support.scikit_learn import checks
 

@@ -17,14 +17,16 @@ from sklearn.preprocessing import FunctionTransformer
 
 import dpem
 from dpem import FactorAnalysis, Ledger, Schema, cosine_basis, factors_allowed
-from dpem.em.standard_errors import few_draws
 from dpem.errors import (
     InsufficientBudgetError,
     InvalidArgumentError,
     ModelFileError,
     WeakSignalWarning,
 )
-from dpem.models import factor_em, factor_fit, factor_round
+from dpem.fitting.standard_errors import few_draws
+from dpem.models.factor_analysis import em as factor_em
+from dpem.models.factor_analysis import fit as factor_fit
+from dpem.models.factor_analysis import one_round as factor_round
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of
 from support.scikit_learn import checks
@@ -375,7 +377,7 @@ def test_an_interrupt_leaves_no_parameters_beside_another_fits_statement(tmp_pat
         next(iter(draws))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpem.models.factor_analysis.spread_of_draws", interrupt)
+    monkeypatch.setattr("dpem.models.factor_analysis.estimator.spread_of_draws", interrupt)
     model.set_params(epsilon=8.0, ledger=ledger)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(X)

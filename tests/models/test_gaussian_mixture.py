@@ -15,8 +15,6 @@ from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 
 import dpem
 from dpem import GaussianMixture, Ledger, Schema
-from dpem.em import fast
-from dpem.em.standard_errors import few_draws
 from dpem.errors import (
     DataQualityWarning,
     FewerComponentsWarning,
@@ -26,6 +24,8 @@ from dpem.errors import (
     NoLedgerWarning,
     WeakFitWarning,
 )
+from dpem.fitting.standard_errors import few_draws
+from dpem.statistics import fast
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of
 from support.scikit_learn import checks

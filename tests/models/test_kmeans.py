@@ -19,7 +19,6 @@ from sklearn.exceptions import NotFittedError
 import dpem
 from dpem import KMeans, Ledger, Schema
 from dpem.data import Domain, TableRows
-from dpem.em.queries import RelativeSums
 from dpem.engines import LocalEngine
 from dpem.errors import (
     DeltaWarning,
@@ -29,6 +28,7 @@ from dpem.errors import (
     OutputError,
     WeakSignalWarning,
 )
+from dpem.statistics.simple import RelativeSums
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of, keep_nothing
 from support.scikit_learn import checks

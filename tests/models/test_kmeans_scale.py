@@ -12,9 +12,9 @@ from sklearn.cluster import KMeans as PlainKMeans
 
 import dpem
 from dpem import FactorAnalysis, GaussianMixture, KMeans
-from dpem.em.frames import column_stretch
-from dpem.em.queries import RelativeSums
 from dpem.errors import InvalidArgumentError, WeakFitWarning, WeakSignalWarning
+from dpem.fitting.ball import column_stretch
+from dpem.statistics.simple import RelativeSums
 from dpem.testing import insecure_noise, record, replay, trial_table
 
 BOUNDS = ([0, 0], [120, 300_000])

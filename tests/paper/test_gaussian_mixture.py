@@ -9,12 +9,12 @@ from scipy import optimize, stats
 import dpem
 from dpem import paper
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.gaussian_moments import GaussianComponents
-from dpem.em.queries import SQUARED_BITS, onto_unit_grid
 from dpem.errors import InvalidArgumentError, UnreachableBudgetError
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.events import GaussianEvent, LaplaceEvent
 from dpem.privacy.per_mechanism import mixture_mechanisms, per_mechanism_budget
+from dpem.statistics.gaussian import GaussianComponents
+from dpem.statistics.simple import SQUARED_BITS, onto_unit_grid
 
 SCENARIOS = ["GGG", "LLG"]
 COMPOSITIONS = ["linear", "advanced", "zcdp", "moments"]

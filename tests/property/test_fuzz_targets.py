@@ -5,8 +5,8 @@ import pytest
 
 import dpem
 from dpem.data import cells
-from dpem.data.file_formats import Csv
-from dpem.em import estimator
+from dpem.data.sources.formats import Csv
+from dpem.estimator import base as estimator
 from dpem.privacy import PrivacyStatement, ledger
 from fuzz.harness import run
 from fuzz.run import report, run_all

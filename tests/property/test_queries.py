@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.contingency import Histograms
-from dpem.em.frame_sizes import FrameSizes
-from dpem.em.gaussian_moments import GaussianComponents
-from dpem.em.queries import (
+from dpem.statistics.contingency import Histograms
+from dpem.statistics.frame_sizes import FrameSizes
+from dpem.statistics.gaussian import GaussianComponents
+from dpem.statistics.simple import (
     CELL_BITS,
     CellHistogram,
     ColumnSquares,

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.statistics import _GATE, ReleasedStatistics
-from dpem.models.gaussian_mixture_step import Background, MixtureState, MixtureStep
-from dpem.models.gaussian_pool import PoolRound, clip_radius
+from dpem.gate.released import _GATE, ReleasedStatistics
+from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
+from dpem.models.gaussian_mixture.pool import PoolRound, clip_radius
 
 KINDS = ["full", "tied", "diag", "spherical"]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpem.em.contingency import Histograms, PairTables
-from dpem.em.mixture_tables import MixtureTables
+from dpem.statistics.contingency import Histograms, PairTables
+from dpem.statistics.mixture_tables import MixtureTables
 
 RELATIONS = ["add_remove", "replace_one"]
 SIZES = (2, 3, 5, 4)

@@ -2,7 +2,7 @@
 
 import warnings
 
-from dpem.em import pure_library
+from dpem.plugin import pure_library
 from support import crossing
 from support.estimators import Mean
 

@@ -165,7 +165,7 @@ def import_everything():
 
 def interrupted_at(release):
     """Return a context in which a fit is interrupted before the release of this number."""
-    from dpem.em.progress import listening
+    from dpem.gate.progress import listening
 
     def listen(_, done, planned):
         if done >= min(release, planned - 1):
@@ -641,7 +641,7 @@ def public_functions(world):
 def public_names():
     """Return public names that are no estimator, no module and no exception: each is run above."""
     import dpem
-    from dpem.em.estimator import PrivateEstimator
+    from dpem.estimator.base import PrivateEstimator
 
     found = []
     for module in (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.report, dpem.testing):
@@ -907,7 +907,7 @@ def run_estimators(program, world):
 
 def run_rest(program, world):
     """Everything that is no method of an estimator."""
-    from dpem.em.estimator import _MODELS
+    from dpem.estimator.base import _MODELS
 
     covered = {type(make())._public_name for make in world["estimators"].values()}
     missing = sorted(set(_MODELS) - covered)
@@ -930,7 +930,7 @@ def main(part, result):
             run_leaks(program)
         else:
             program.run("import", "every module", import_everything)
-            from dpem.em.standard_errors import few_draws
+            from dpem.fitting.standard_errors import few_draws
 
             with few_draws(5):
                 world = made_world(program.folder)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.audit.observation import Observation
-    from dpem.em.estimator import PrivateEstimator
+    from dpem.estimator.base import PrivateEstimator
 
 __all__ = ["distinguish_by_bits"]
 

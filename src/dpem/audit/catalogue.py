@@ -12,17 +12,17 @@ from dpem import paper
 from dpem.audit.sources import SOURCES
 from dpem.audit.subject import Subject
 from dpem.data import Schema
-from dpem.em.exponential_family import ExponentialFamily
-from dpem.em.projection import cosine_basis
-from dpem.models.diagnostics import clipped_fraction, private_nicv
-from dpem.models.discrete_mixtures import BernoulliMixture, CategoricalMixture, PoissonMixture
-from dpem.models.factor_analysis import FactorAnalysis
-from dpem.models.gaussian_mixture import GaussianMixture
-from dpem.models.kmeans import KMeans
-from dpem.models.mixed_mixture import MixedMixture
-from dpem.models.private_bounds import private_bounds
-from dpem.models.private_em import PrivateEM
+from dpem.measures.bounds import private_bounds
+from dpem.measures.clustering import clipped_fraction, private_nicv
+from dpem.models.discrete.estimator import BernoulliMixture, CategoricalMixture, PoissonMixture
+from dpem.models.factor_analysis.estimator import FactorAnalysis
+from dpem.models.gaussian_mixture.estimator import GaussianMixture
+from dpem.models.kmeans.estimator import KMeans
+from dpem.models.table.estimator import MixedMixture
+from dpem.plugin.estimator import PrivateEM
+from dpem.plugin.family import ExponentialFamily
 from dpem.privacy.randomness import public_random
+from dpem.statistics.projection import cosine_basis
 
 if TYPE_CHECKING:
     from collections.abc import Callable

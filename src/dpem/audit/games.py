@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.audit.observation import Observation
-    from dpem.em.estimator import PrivateEstimator
-    from dpem.em.recording import RecordedRelease, Recording
+    from dpem.estimator.base import PrivateEstimator
+    from dpem.gate.recording import RecordedRelease, Recording
 
 __all__ = ["Game", "changed_rows", "claimed", "distinguish"]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data import Domain
-from dpem.data.frames import frame_of
+from dpem.data.to_dataframe import frame_of
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 

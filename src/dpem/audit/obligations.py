@@ -17,23 +17,24 @@ import numpy as np
 
 from dpem.data import Domain
 from dpem.data.domain import GRID
-from dpem.em import clipped_statistic, gaussian_moments
-from dpem.em.contingency import PairTables
-from dpem.em.gaussian_moments import ROW_BITS, FrameMoments, GaussianComponents
-from dpem.em.incomplete_moments import IncompleteMoments
-from dpem.em.missing_cells import PatternFrames, fill_rows
-from dpem.em.mixture_tables import MixtureTables
-from dpem.em.queries import LINEAR_BITS, SQUARED_BITS, ColumnSquares, RelativeSums, onto_unit_grid
+from dpem.plugin import clipped as clipped_statistic
 from dpem.privacy import sensitivity
 from dpem.privacy.randomness import public_random
+from dpem.statistics import gaussian as gaussian_moments
+from dpem.statistics.contingency import PairTables
+from dpem.statistics.gaussian import ROW_BITS, FrameMoments, GaussianComponents
+from dpem.statistics.gaussian_missing import IncompleteMoments
+from dpem.statistics.missing_patterns import PatternFrames, fill_rows
+from dpem.statistics.mixture_tables import MixtureTables
+from dpem.statistics.simple import LINEAR_BITS, SQUARED_BITS, ColumnSquares, RelativeSums, onto_unit_grid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
-    from dpem.em.gaussian_moments import Covariance
     from dpem.privacy.randomness import PublicRandom
+    from dpem.statistics.gaussian import Covariance
 
     Array = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.em.progress import listening
-from dpem.em.recording import RecordedRelease, Recording, recording
-from dpem.em.standard_errors import few_draws
+from dpem.fitting.standard_errors import few_draws
+from dpem.gate.progress import listening
+from dpem.gate.recording import RecordedRelease, Recording, recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,7 +27,9 @@ from dpem.audit.violations import (
     noise_violations,
     spend_violations,
 )
-from dpem.data import TableRows, streams, table_rows
+from dpem.data import TableRows
+from dpem.data.sources import memory as table_rows
+from dpem.data.sources import streams
 from dpem.engines import local
 from dpem.errors import AuditFailedError
 from dpem.privacy.ledger import Ledger
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dpem.audit.observation import Observation
-    from dpem.em.estimator import PrivateEstimator
+    from dpem.estimator.base import PrivateEstimator
 
 __all__ = ["ReplayAudit", "replay"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.audit.subject import Subject
-    from dpem.em.recording import RecordedRelease
+    from dpem.gate.recording import RecordedRelease
 
 __all__ = ["row_violations"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.audit.subject import Subject
-    from dpem.em.recording import RecordedRelease
+    from dpem.gate.recording import RecordedRelease
     from dpem.privacy.randomness import PublicRandom
 
     Row = NDArray[np.float64]

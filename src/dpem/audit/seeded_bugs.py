@@ -18,28 +18,33 @@ from unittest.mock import patch
 import numpy as np
 
 from dpem.audit import obligations
-from dpem.data import Domain, TableRows, persons
+from dpem.data import Domain, TableRows
 from dpem.data.column import READ, UNREADABLE, Column
-from dpem.em import clipped_statistic, gaussian_moments, missing_cells, queries, release
-from dpem.em.contingency import PairTables
-from dpem.em.gaussian_moments import RESPONSIBILITY_BITS, FrameMoments
-from dpem.em.incomplete_moments import IncompleteMoments
-from dpem.em.mixture_tables import MixtureTables
-from dpem.em.progress import Progress
-from dpem.em.release import ReleaseGate
-from dpem.em.softmax import exp_non_positive, softmax
-from dpem.em.statistics import JointStatistic
+from dpem.data.sources import persons
 from dpem.engines.local import LocalEngine
-from dpem.models.kmeans_fit import LloydModel
+from dpem.fitting.centres import LloydModel
+from dpem.gate import release
+from dpem.gate.progress import Progress
+from dpem.gate.release import ReleaseGate
 from dpem.paper import KMeans, mixture_sums
+from dpem.plugin import clipped as clipped_statistic
 from dpem.privacy import mechanisms, sensitivity
 from dpem.privacy.noise import rounded_gaussian, rounded_laplace
 from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
+from dpem.statistics import gaussian as gaussian_moments
+from dpem.statistics import missing_patterns as missing_cells
+from dpem.statistics import simple as queries
+from dpem.statistics.base import JointStatistic
+from dpem.statistics.contingency import PairTables
+from dpem.statistics.gaussian import RESPONSIBILITY_BITS, FrameMoments
+from dpem.statistics.gaussian_missing import IncompleteMoments
+from dpem.statistics.mixture_tables import MixtureTables
+from dpem.statistics.softmax import exp_non_positive, softmax
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from dpem.em.statistics import ReleasedStatistics
+    from dpem.gate.released import ReleasedStatistics
 
 __all__ = ["BUGS", "Bug", "seeded_bug"]
 

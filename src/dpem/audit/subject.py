@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sklearn.base import clone
 
 from dpem import _validate
-from dpem.em.estimator import PrivateEstimator
+from dpem.estimator.base import PrivateEstimator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

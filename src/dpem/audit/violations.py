@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.audit.observation import Observation
-    from dpem.em.recording import RecordedRelease
+    from dpem.gate.recording import RecordedRelease
 
 __all__ = ["SLACK", "Violation", "compare", "forked_noise_violations", "noise_violations", "spend_violations"]
 

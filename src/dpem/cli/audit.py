@@ -32,7 +32,7 @@ def audit(
 
     No data of yours is read and no budget is spent.
     """
-    from dpem.audit.page import audit_page, summary  # noqa: PLC0415
+    from dpem.audit.findings_page import audit_page, summary  # noqa: PLC0415
     from dpem.audit.run import run_audit, tasks  # noqa: PLC0415
 
     size: Size = "tiny" if tiny else "quick" if quick else "full"

@@ -22,7 +22,6 @@ import rich.progress
 import rich.table
 import typer
 
-from dpem.em.progress import listening
 from dpem.errors import (
     BudgetError,
     DataError,
@@ -35,6 +34,7 @@ from dpem.errors import (
     OutputError,
     TranscriptError,
 )
+from dpem.gate.progress import listening
 
 __all__ = ["Console", "ExitCode", "command", "number"]
 

@@ -196,7 +196,7 @@ def _show_plan(
 
 def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
     """Say which columns a table lacks; of CSV no more, since its first line may be somebody's row."""
-    from dpem.data.files import file_head  # noqa: PLC0415
+    from dpem.data.sources.files import file_head  # noqa: PLC0415
     from dpem.data.table_types import did_you_mean, listed  # noqa: PLC0415
 
     head, typed = file_head(files)

@@ -71,8 +71,8 @@ def _parts(
     files: Any, names: list[str], target: str | None, keep: list[str], *, keep_all: bool
 ) -> Iterator[tuple[Any, Any]]:
     """Yield batches of the table: the columns of the model, and those to keep."""
-    from dpem.data.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
-    from dpem.data.table_rows import require_columns  # noqa: PLC0415
+    from dpem.data.sources.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
+    from dpem.data.sources.memory import require_columns  # noqa: PLC0415
 
     head, _ = file_head(files)
     names = [name for name in names if name != target or name in head.column_names]  # it may be unknown

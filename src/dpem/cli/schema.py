@@ -95,7 +95,7 @@ def schema(
     Bounds and categories are public knowledge: what could be, from a codebook or common sense. Give them as
     options, answer questions, or edit the file; a fit refuses a draft that lacks some.
     """
-    from dpem.data.files import file_head  # noqa: PLC0415  (help and version stay quick)
+    from dpem.data.sources.files import file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.table_types import kinds_of_table  # noqa: PLC0415
     from dpem.privacy import PrivacyUnit  # noqa: PLC0415
 

@@ -19,7 +19,7 @@ def table_format(path: Path) -> str:
 
 def as_text(frame: Any, schema: Any) -> Any:
     """Return rows as CSV is to have them."""
-    from dpem.data.frames import written_frame  # noqa: PLC0415
+    from dpem.data.to_dataframe import written_frame  # noqa: PLC0415
 
     return frame if schema is None else written_frame(schema, frame)
 

@@ -2,8 +2,8 @@
 
 from dpem.data.domain import Domain, IncompleteRows, RowGrid
 from dpem.data.schema import Column, Schema
-from dpem.data.sources import RowSource
-from dpem.data.table import TableGrid
-from dpem.data.table_rows import TableRows
+from dpem.data.sources.base import RowSource
+from dpem.data.sources.memory import TableRows
+from dpem.data.table_grid import TableGrid
 
 __all__ = ["Column", "Domain", "IncompleteRows", "RowGrid", "RowSource", "Schema", "TableGrid", "TableRows"]

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from dpem.data.sources import RowSource
+    from dpem.data.sources.base import RowSource
 
 __all__ = ["check_columns", "keep_columns"]
 

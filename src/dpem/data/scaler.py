@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from dpem.data.domain import Domain
 from dpem.data.fitted_columns import check_columns, keep_columns
 from dpem.data.schema import require_schema
-from dpem.data.table_rows import TableRows
+from dpem.data.sources.memory import TableRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -142,7 +142,7 @@ class Schema:
         ()
         """
         if isinstance(table, str | os.PathLike):
-            from dpem.data.files import file_head  # noqa: PLC0415  (it knows schemas)
+            from dpem.data.sources.files import file_head  # noqa: PLC0415  (it knows schemas)
 
             table, typed = file_head(table)
             if not typed:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from dpem._threads import one_thread
-from dpem.data.streams import StreamedRows
+from dpem.data.sources.streams import StreamedRows
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import InvalidArgumentError
 

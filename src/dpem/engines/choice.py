@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from dpem.data import TableRows
-from dpem.data.batches import BatchRows, dataset_batches
-from dpem.data.files import FileRows, Files
-from dpem.data.persons import LimitedRows
+from dpem.data.sources.batches import BatchRows, dataset_batches
+from dpem.data.sources.files import FileRows, Files
+from dpem.data.sources.persons import LimitedRows
 from dpem.data.stored_types import require_types
 from dpem.engines.base import ClusterRows
 from dpem.engines.local import LocalEngine

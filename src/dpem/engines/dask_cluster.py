@@ -8,8 +8,8 @@ import numpy as np
 from dask.base import persist
 from dask.delayed import Delayed, delayed
 
+from dpem.data.sources.memory import require_number
 from dpem.data.stored_types import require_types
-from dpem.data.table_rows import require_number
 from dpem.engines.base import ClusterRows
 from dpem.engines.memory import bytes_to_keep
 from dpem.engines.remote import grid_part, merge_parts, part_rows, sum_part, total_of

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid
-    from dpem.data.streams import TableReader
+    from dpem.data.sources.streams import TableReader
     from dpem.engines.base import BlockSum
 
 __all__ = ["Failure", "grid_part", "merge_parts", "part_rows", "sum_part", "total_of"]

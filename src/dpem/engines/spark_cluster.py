@@ -22,8 +22,8 @@ from pyspark import StorageLevel, TaskContext
 from pyspark.sql import functions
 from pyspark.sql.types import BooleanType, NullType, NumericType
 
+from dpem.data.sources.memory import require_number
 from dpem.data.stored_types import require_types
-from dpem.data.table_rows import require_number
 from dpem.data.table_types import doubled
 from dpem.engines.base import ClusterRows
 from dpem.engines.remote import Failure, grid_part, merge_parts, sum_part, total_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid, RowSource, Schema
-    from dpem.data.streams import TableReader
+    from dpem.data.sources.streams import TableReader
     from dpem.engines.base import BlockSum
 
 __all__ = ["SparkEngine", "SparkRows"]

@@ -14,7 +14,7 @@ import torch
 
 from dpem.data import TableRows
 from dpem.data.device_grid import root
-from dpem.data.sources import RowSource
+from dpem.data.sources.base import RowSource
 from dpem.engines.local import LocalEngine
 from dpem.engines.memory import bytes_to_keep
 from dpem.engines.totals import IntegerTotal

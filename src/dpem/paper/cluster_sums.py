@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.data.domain import GRID
-from dpem.em.queries import nearest
 from dpem.privacy import sensitivity
+from dpem.statistics.simple import nearest
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

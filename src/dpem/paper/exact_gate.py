@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.em.statistics import JointStatistic
 from dpem.engines import engine_for
+from dpem.statistics.base import JointStatistic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Domain, RowGrid, RowSource, TableGrid
-    from dpem.em.estimator import PrivateEstimator
-    from dpem.em.plan import Plan
-    from dpem.em.release import ReleaseGate
-    from dpem.em.statistics import PreparedStatistic, RowStatistic
+    from dpem.estimator.base import PrivateEstimator
+    from dpem.gate.plan import Plan
+    from dpem.gate.release import ReleaseGate
+    from dpem.statistics.base import PreparedStatistic, RowStatistic
 
 __all__ = ["ExactGate", "finish", "gate_for"]
 

@@ -9,19 +9,19 @@ import numpy as np
 
 from dpem import _validate
 from dpem._threads import one_thread
-from dpem.em.estimator import PrivateEstimator
-from dpem.em.plan import Plan, Stage
-from dpem.em.progress import Progress
-from dpem.em.queries import SQUARED_BITS, SecondMoments
-from dpem.models.factor_density import FactorDensityMixin
-from dpem.models.factor_em import DenseMoment, fit_factors
+from dpem.estimator.base import PrivateEstimator
+from dpem.gate.plan import Plan, Stage
+from dpem.gate.progress import Progress
+from dpem.models.factor_analysis.density import FactorDensityMixin
+from dpem.models.factor_analysis.em import DenseMoment, fit_factors
 from dpem.paper.exact_gate import finish, gate_for
+from dpem.statistics.simple import SQUARED_BITS, SecondMoments
 
 if TYPE_CHECKING:
     import os
 
     from dpem.data import Domain, Schema
-    from dpem.em.estimator import Ledger
+    from dpem.estimator.base import Ledger
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["FactorAnalysis"]

@@ -10,21 +10,17 @@ import numpy as np
 from dpem import _validate
 from dpem._threads import one_thread
 from dpem.data.domain import GRID
-from dpem.em.estimator import PrivateEstimator
-from dpem.em.gaussian_moments import GaussianComponents
-from dpem.em.plan import Plan, Stage
-from dpem.em.progress import Progress
-from dpem.em.saved_arrays import require_covariances, require_laws, require_numbers
-from dpem.models.gaussian_density import (
-    BackgroundComponents,
-    GaussianDensityMixin,
-    cholesky,
-    public_means,
-)
+from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.saved_arrays import require_covariances, require_laws, require_numbers
+from dpem.fitting.matrices import cholesky
+from dpem.gate.plan import Plan, Stage
+from dpem.gate.progress import Progress
+from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.paper.exact_gate import finish, gate_for
 from dpem.paper.kmeans import latin_hypercube
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.per_mechanism import COMPOSITIONS
+from dpem.statistics.gaussian import GaussianComponents
 
 if TYPE_CHECKING:
     import os
@@ -32,8 +28,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Schema
-    from dpem.em.estimator import Ledger
-    from dpem.em.release import ReleaseGate
+    from dpem.estimator.base import Ledger
+    from dpem.gate.release import ReleaseGate
     from dpem.paper.exact_gate import ExactGate
 
 __all__ = ["GaussianMixture"]

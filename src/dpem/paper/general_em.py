@@ -17,17 +17,18 @@ import numpy as np
 from dpem import _validate
 from dpem.data import TableGrid
 from dpem.data.domain import norm_squared
-from dpem.em.clipped_statistic import read_only, statistic_vectors, treats_blocks
-from dpem.em.model_check import check_model, checked_parameters
-from dpem.em.model_memory import refuse_memory
-from dpem.em.plan import Plan, Stage
-from dpem.em.progress import Progress
-from dpem.em.queries import LINEAR_BITS
-from dpem.em.standard_errors import spread_of_draws
-from dpem.models.private_em import PrivateEM
+from dpem.estimator.base import PrivateEstimator
+from dpem.fitting.standard_errors import spread_of_draws
+from dpem.gate.plan import Plan, Stage
+from dpem.gate.progress import Progress
 from dpem.paper.exact_gate import finish, gate_for
+from dpem.plugin.checks import check_model, checked_parameters
+from dpem.plugin.clipped import read_only, statistic_vectors, treats_blocks
+from dpem.plugin.estimator import PrivateEM
+from dpem.plugin.memory import refuse_memory
 from dpem.privacy import sensitivity
 from dpem.privacy.per_mechanism import COMPOSITIONS
+from dpem.statistics.simple import LINEAR_BITS
 
 if TYPE_CHECKING:
     import os
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Schema
-    from dpem.em.estimator import Ledger
-    from dpem.em.exponential_family import ExponentialFamily, Parameters
+    from dpem.estimator.base import Ledger
+    from dpem.estimator.planned_columns import Forecast
+    from dpem.plugin.family import ExponentialFamily, Parameters
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["GeneralEM", "Moment"]
@@ -292,6 +294,9 @@ class GeneralEM(PrivateEM):
         self.n_iter_ = iterations
         finish(self, gate, source)
         return self
+
+    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
+        return PrivateEstimator._forecast(self, n_rows, columns, spread)  # it has none
 
     def _release(
         self,

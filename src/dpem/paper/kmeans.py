@@ -9,10 +9,10 @@ import numpy as np
 
 from dpem import _validate
 from dpem.data.domain import GRID, onto_grid
-from dpem.em.estimator import PrivateEstimator
-from dpem.em.plan import Plan, Stage
-from dpem.em.progress import Progress
-from dpem.models.nearest_centre import NearestCentreMixin
+from dpem.estimator.base import PrivateEstimator
+from dpem.gate.plan import Plan, Stage
+from dpem.gate.progress import Progress
+from dpem.models.kmeans.nearest_centre import NearestCentreMixin
 from dpem.paper.cluster_sums import ClusterCounts, ClusterSums, CountsAndSums
 from dpem.paper.exact_gate import finish, gate_for
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Schema
-    from dpem.em.estimator import Ledger, PublicRandom
-    from dpem.em.release import ReleaseGate
+    from dpem.estimator.base import Ledger, PublicRandom
+    from dpem.gate.release import ReleaseGate
     from dpem.paper.exact_gate import ExactGate
 
 __all__ = ["DPLloyd", "KMeans", "latin_hypercube"]

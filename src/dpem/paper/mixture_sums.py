@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.data.domain import GRID
-from dpem.em.exact import exact_product
-from dpem.em.gaussian_moments import (
+from dpem.privacy import sensitivity
+from dpem.statistics.base import require_gaussian
+from dpem.statistics.exact import exact_product
+from dpem.statistics.gaussian import (
     CHECKED_TOGETHER,
     COARSE_BITS,
     EXACT_ROWS,
     RESPONSIBILITY_BITS,
     ROW_BITS,
 )
-from dpem.em.queries import LINEAR_BITS, SQUARED_BITS, onto_unit_grid, unit_scale
-from dpem.em.softmax import softmax
-from dpem.em.statistics import require_gaussian
-from dpem.privacy import sensitivity
+from dpem.statistics.simple import LINEAR_BITS, SQUARED_BITS, onto_unit_grid, unit_scale
+from dpem.statistics.softmax import softmax
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpem.em.gaussian_moments import GaussianComponents
     from dpem.privacy.sensitivity import Norm
+    from dpem.statistics.gaussian import GaussianComponents
 
 __all__ = ["Counts", "Moments", "Sums"]
 

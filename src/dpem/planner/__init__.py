@@ -1,6 +1,6 @@
 """What a fit would cost and give, before any row is read: from public numbers alone."""
 
-from dpem.em.planned_columns import ExpectedNoise
+from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.planner.outlook import Outlook
 from dpem.planner.planning import epsilon_needed, plan
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpem.em.planned_columns import ExpectedNoise
+from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.privacy.accountants import compare
 
 if TYPE_CHECKING:
-    from dpem.em.plan import Plan
+    from dpem.gate.plan import Plan
     from dpem.privacy.accountants import Comparison
 
 __all__ = ["ExpectedNoise", "Outlook"]

@@ -10,24 +10,17 @@ from sklearn.base import clone
 
 from dpem import _validate
 from dpem._warnings import collected_warnings
-from dpem.em.planned_columns import PlannedColumns
 from dpem.errors import InvalidArgumentError
-from dpem.models import expected_noise as noise
-from dpem.models.factor_analysis import FactorAnalysis
-from dpem.models.gaussian_mixture import GaussianMixture
-from dpem.models.kmeans import KMeans
-from dpem.models.mixed_mixture import MixedMixture
+from dpem.estimator.base import PrivateEstimator
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpem.em.estimator import PrivateEstimator
-    from dpem.em.planned_columns import ExpectedNoise
+    from dpem.estimator.planned_columns import ExpectedNoise
 
 __all__ = ["epsilon_needed", "plan"]
 
-_OF_TABLE = "Noise is that of counts as they are released; the mixture that is fitted to them smooths it."
 _LARGEST = 1e4  # epsilon that is looked at
 _SMALLEST = 1e-4
 
@@ -43,8 +36,8 @@ def plan(
 
     Parameters
     ----------
-    estimator : GaussianMixture, KMeans, FactorAnalysis or MixedMixture
-        Not fitted; with its budget, and a schema or bounds.
+    estimator : an estimator of dpem
+        Not fitted; with its budget, and a schema or bounds. The paper's methods have no forecast.
     n_rows : int
         Rows of the table: public, or a guess.
     columns : int or sequence of str, optional
@@ -73,62 +66,25 @@ def plan(
     1
     """
     n = _validate.integer(n_rows, "n_rows")
-    unknown: type = type(estimator)
-    if not isinstance(estimator, GaussianMixture | KMeans | FactorAnalysis | MixedMixture):
-        raise _validate.fail(
-            "a GaussianMixture, KMeans, FactorAnalysis or MixedMixture to plan", "estimator", unknown.__name__
-        )
+    given: Any = estimator
+    if not isinstance(given, PrivateEstimator):
+        raise _validate.fail("an estimator of dpem to plan", "estimator", type(given).__name__)
     if estimator.epsilon == math.inf:
         raise _validate.fail("a finite epsilon to plan", "epsilon", estimator.epsilon)
     estimator._check_arguments()
     with collected_warnings() as said:
         estimator._warn_of_delta(n)
-        asked, granted, entries, planned, assumption = _forecast(estimator, n, columns, spread)
-    words = tuple(said)
-    return Outlook(estimator._public_name, n, planned, asked, granted, tuple(entries), assumption, words)
-
-
-def _forecast(estimator: Any, n: int, named: Any, spread: Any) -> Any:
-    if isinstance(estimator, MixedMixture):
-        table = estimator._request()
-        planned = estimator._plan(table, n)
-        granted, entries = noise.of_table(planned, n)
-        return {}, granted, entries, planned, _OF_TABLE
-    columns, domain = _columns(estimator, named, spread)
-    if isinstance(estimator, KMeans):
-        planned = estimator._plan(domain, n, columns.names)
-        granted, entries = noise.of_clusters(planned, estimator.n_clusters, n, columns, domain)
-        return {"clusters": estimator.n_clusters}, granted, entries, planned, columns.assumption
-    if isinstance(estimator, FactorAnalysis):
-        factors, _ = estimator._request(domain)
-        planned = estimator._plan(factors, n, domain, columns.names)
-        granted, entries = noise.of_factors(factors, planned, n, columns)
-        asked = {"factors that stand out": estimator.n_components}
-        return asked, granted, entries, planned, columns.assumption
-    mixture = estimator._request(domain)
-    planned = estimator._plan(mixture, n, domain, columns.names)
-    granted, entries = noise.of_mixture(mixture, planned, n, columns)
-    return {"components": estimator.n_components}, granted, entries, planned, columns.assumption
-
-
-def _columns(estimator: Any, named: Any, spread: Any) -> tuple[PlannedColumns, Any]:
-    """Return the columns of the plan, and the public domain that they make."""
-    schema, names = estimator.schema, None
-    if schema is not None:
-        estimator._check_schema(schema)
-        schema.require_complete()
-        names = schema.names
-    elif named is None:
-        sizes = {len(bound) for bound in estimator.bounds or () if hasattr(bound, "__len__")}
-        if len(sizes) != 1:
-            raise _validate.fail("the number of columns of the table", "columns", named)
-        named = sizes.pop()
-    elif not isinstance(named, int):
-        names = tuple(map(str, named))
-    n_columns = _validate.integer(named if names is None else len(names), "columns")
-    keep_distances = getattr(estimator, "_keeps_distances", True)
-    domain = estimator._domain(n_columns, keep_distances=keep_distances)
-    return PlannedColumns.of_domain(domain, names, spread), domain
+        forecast = estimator._forecast(n, columns, spread)
+    return Outlook(
+        estimator._public_name,
+        n,
+        forecast.plan,
+        forecast.asked,
+        forecast.granted,
+        tuple(forecast.noise),
+        forecast.assumption,
+        tuple(said),
+    )
 
 
 def epsilon_needed(

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dpem.models.factor_analysis import FactorAnalysis
-from dpem.models.gaussian_mixture import GaussianMixture
-from dpem.models.kmeans import KMeans
+from dpem.models.factor_analysis.estimator import FactorAnalysis
+from dpem.models.gaussian_mixture.estimator import GaussianMixture
+from dpem.models.kmeans.estimator import KMeans
 
 __all__ = ["Cell", "Profile", "column_names", "profile_of"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.models.discrete_mixtures import CategoricalMixture
-from dpem.models.factor_analysis import FactorAnalysis
-from dpem.models.gaussian_mixture import GaussianMixture
-from dpem.models.kmeans import KMeans
-from dpem.models.mixed_mixture import MixedMixture
+from dpem.models.discrete.estimator import CategoricalMixture
+from dpem.models.factor_analysis.estimator import FactorAnalysis
+from dpem.models.gaussian_mixture.estimator import GaussianMixture
+from dpem.models.kmeans.estimator import KMeans
+from dpem.models.table.estimator import MixedMixture
 from dpem.report.profiles import column_names
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from joblib import Parallel, delayed
 from dpem import _validate
 from dpem._files import make_folder, replacing
 from dpem.reproduce.experiments import EXPERIMENTS
-from dpem.reproduce.page import write_page
 from dpem.reproduce.results import Results
 from dpem.reproduce.text import new_figure
+from dpem.reproduce.write_up import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

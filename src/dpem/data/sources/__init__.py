@@ -1,0 +1,1 @@
+"""Where rows are: in memory, in files, in batches; and whose they are."""

@@ -1,0 +1,301 @@
+"""Rows from files of Parquet, CSV or Arrow: read in batches, on every pass anew, whatever their size."""
+
+from __future__ import annotations
+
+import copy
+import glob
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpem import _validate
+from dpem.data.sources.formats import FORMATS, format_of
+from dpem.data.sources.streams import StreamedRows
+from dpem.data.stored_types import require_types
+from dpem.data.table_types import is_name, listed
+from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dpem.data.schema import Schema
+    from dpem.data.sources.formats import FileFormat, Part
+    from dpem.data.sources.memory import TableRows
+
+__all__ = ["FileRows", "Files", "file_head"]
+
+
+_SHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
+
+
+@dataclass(frozen=True)
+class Files:
+    r"""Say which files hold a table, and how they are to be read. Plain paths do where defaults suffice.
+
+    Parameters
+    ----------
+    paths : path, pattern or folder, or a sequence of paths
+        Such as ``"claims.parquet"``, ``"claims/2024-*.csv"`` or a folder with files of one format. All have
+        the same columns; their order is free.
+    columns : sequence of str, optional
+        The columns to use, without a schema: numbers. Needed for CSV, whose cells have no types.
+    format : {"parquet", "csv", "arrow"}, optional
+        Told by the ending unless given.
+    delimiter : str, default ","
+        Between the cells of a CSV file.
+    header : sequence of str, optional
+        The names of all columns of CSV files that have no line of names.
+
+    Notes
+    -----
+    Cells of CSV are text in UTF-8, parsed one by one by the schema; an empty cell is missing, and bytes that
+    are no UTF-8, and NUL, are read as U+FFFD. A line with too few or too many cells is a row whose cells are
+    all missing. Rows are records as a CSV writer makes them: a quote that is opened and not closed takes
+    other lines with it (docs/known-vulnerabilities.md).
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import dpem
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "visits.csv"
+    >>> _ = path.write_text("\n".join(["age;stay", *["40;3", "71;9"] * 500]))
+    >>> visits = Files(path, columns=["age", "stay"], delimiter=";")
+    >>> model = dpem.KMeans(2, epsilon=2.0, bounds=([0, 0], [120, 90])).fit(visits)
+    >>> list(model.feature_names_in_)
+    ['age', 'stay']
+    """
+
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    columns: Sequence[str] | None = None
+    format: str | None = None
+    delimiter: str = ","
+    header: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None:
+            _validate.one_of(self.format, "format", FORMATS)
+        delimiter: Any = self.delimiter
+        one = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
+        if not one or delimiter == '"' or not (delimiter.isprintable() or delimiter == "\t"):
+            raise _validate.fail("one character that is no quote and ends no line", "delimiter", delimiter)
+        for name in ("columns", "header"):
+            names = getattr(self, name)
+            if names is None:
+                continue
+            if isinstance(names, str) or not names or not all(map(is_name, names)):
+                raise _validate.fail("a list of names", name, names)
+            if len(set(names)) < len(names):
+                raise _validate.fail("different names", name, names)
+            object.__setattr__(self, name, tuple(names))
+        given: Any = self.paths
+        paths = (given,) if isinstance(given, str | os.PathLike) else tuple(_items(given))
+        if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
+            raise _validate.fail("a path, or a list of paths", "paths", given)
+        object.__setattr__(self, "paths", paths)
+
+    def listed(self) -> list[Path]:
+        """Return the files that there are, in order, each once."""
+        paths: Any = self.paths
+        files = [file for path in paths for file in _files_of(path)]
+        _require_different(files)
+        return files
+
+
+def _items(given: Any) -> list[Any]:
+    try:
+        return [] if isinstance(given, bytes) else list(given)
+    except TypeError:
+        return []
+
+
+def _require_different(files: Sequence[Path]) -> None:
+    """Raise where a file is named twice, or linked: each of its rows would count twice."""
+    seen: dict[tuple[int, int] | Path, Path] = {}
+    for file in files:
+        found = file.stat()
+        unpacked = file.with_suffix("") if file.suffix.lower() == ".gz" else file
+        for mark in ((found.st_dev, found.st_ino), unpacked.absolute()):
+            if mark in seen and seen[mark] is not file:
+                raise InvalidArgumentError(
+                    f"Expected every file once, got {str(file)!r} and {str(seen[mark])!r}, which are the "
+                    f"same or hold the same rows: they would count twice."
+                )
+            seen[mark] = file
+
+
+def _files_of(path: str | os.PathLike[str]) -> list[Path]:
+    file = Path(os.fspath(path)).expanduser()
+    if file.is_dir():
+        found = _files_in(file)
+    elif file.exists():
+        return [file]
+    else:
+        matches = [Path(name) for name in sorted(glob.glob(str(file), recursive=True))]  # noqa: PTH207
+        matches = [match for match in matches if match.exists()]  # not links to nowhere
+        found = [each for match in matches for each in (_files_in(match) if match.is_dir() else [match])]
+    if not found:
+        raise InvalidArgumentError(
+            f"Expected a file, a folder or a pattern that some files match, got {str(path)!r}, where "
+            f"there is none."
+        )
+    return found
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the files of known formats below a folder, without what is hidden or in the making."""
+    return [
+        file
+        for file in sorted(folder.rglob("*"))
+        if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
+        and format_of(file) is not None
+        and file.is_file()
+    ]
+
+
+def file_head(files: Files | str | os.PathLike[str]) -> tuple[Any, bool]:
+    """Return an empty table with the names and types of the first file, and whether it has types."""
+    files = files if isinstance(files, Files) else Files(files)
+    first = files.listed()[0]
+    read = FORMATS[_one_format([first], files.format)](files)
+    try:
+        head = read.head(first)
+    except read.errors:
+        raise _damaged(first) from None
+    return head, not read.is_text
+
+
+def _one_format(paths: Sequence[Path], declared: str | None) -> str:
+    sheets = [path.name for path in paths if path.suffix.lower() in _SHEETS]
+    if sheets and declared is None:
+        raise InvalidArgumentError(
+            f"Expected CSV, Parquet or Arrow files, got the spreadsheet {sheets[0]!r}. Save the sheet as CSV "
+            f"(UTF-8) first."
+        )
+    formats = {declared or format_of(path) for path in paths}
+    if len(formats) != 1 or None in formats:
+        raise InvalidArgumentError(
+            f"Expected files of one format that their ending tells ({', '.join(FORMATS)}), got "
+            f"{listed([path.name for path in paths], 3)}. Say which with dpem.Files(path, format=)."
+        )
+    return str(formats.pop())
+
+
+class FileRows(StreamedRows):
+    """Rows of files, in the order of their names; how many there are is read off them where it is public."""
+
+    def __init__(
+        self, files: Files, schema: Schema | None, *, by_position: bool = False, person: str | None = None
+    ) -> None:
+        self._files = files.listed()
+        self._format: FileFormat = FORMATS[_one_format(self._files, files.format)](files)
+        self._marks = {file: _mark(file) for file in self._files}
+        columns = files.columns
+        if columns is None and schema is None and self._format.is_text:
+            raise InvalidArgumentError(
+                "Expected a schema, or the columns of numbers in dpem.Files(path, columns=[...]): cells of "
+                "CSV files have no types."
+            )
+        if schema is not None and columns is not None and not by_position:
+            raise InvalidArgumentError(
+                "Expected columns in the schema or in dpem.Files, got both. Take schema.select([...])."
+            )
+        heads = [self._read(file, self._format.head) for file in self._files]
+        super().__init__(heads[0], schema, by_position=by_position, columns=columns, person=person)
+        for file, head in zip(self._files, heads, strict=True):
+            self._check_columns(file, head)
+        self._pieces_of: dict[Part, int] = {}
+
+    def _check_columns(self, file: Path, head: Any) -> None:
+        """Raise where a file lacks a column, or has another type where types matter: names are public."""
+        try:
+            numbers = () if self.schema is not None else self._reader.columns or ()
+            self._format.check_head(head, self._reader.names, numbers)
+            if self.schema is not None and not self._format.is_text:
+                require_types(head, self.schema, self._reader.columns)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"In file {file.name!r}: {error}") from None
+
+    def pieces(self, first: int = 0) -> Iterator[TableRows]:
+        """Yield batches of rows; parts of files that lie before the first wanted one are not read."""
+        number = 0
+        for file in self._files:
+            for part in self._read(file, self._format.parts):
+                known = self._pieces_of.get(part)
+                if known is not None and number + known <= first:
+                    number += known
+                    continue
+                start = number
+                for table in self._tables(part):
+                    if number >= first:
+                        yield self._reader(table)
+                    number += 1
+                self._pieces_of[part] = number - start
+
+    def _tables(self, part: Part) -> Iterator[Any]:
+        """Read a part, and make sure that its file is the one that was opened."""
+        try:
+            yield from self._format.tables(part, self._reader.names, self.rows_read)
+        except self._format.errors:
+            self._check_unchanged(part.file)
+            raise _damaged(part.file) from None  # what the library says may show cells
+        self._check_unchanged(part.file)
+
+    @staticmethod
+    def text_or_typed_batches(files: Files, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+        """Yield Arrow tables of the columns, cells of CSV as text; a line that is no row raises."""
+        import pyarrow as pa  # noqa: PLC0415  (there, since files are read with it)
+
+        paths = files.listed()
+        read = FORMATS[_one_format(paths, files.format)](replace(files, columns=None), strict=True)
+        for file in paths:
+            try:
+                for part in read.parts(file):
+                    for table in read.tables(part, columns, n_rows):
+                        text = pa.schema([(name, pa.string()) for name in columns])
+                        yield table.cast(text) if read.is_text else table
+            except read.errors:
+                raise _damaged(file) from None
+
+    def in_memory(self) -> TableRows:
+        """Return all rows in order, for what may raise on them: here a line that is no row does."""
+        other = copy.copy(self)
+        other._format = type(self._format)(self._format.files, strict=True)
+        return super(FileRows, other).in_memory()
+
+    def _count(self) -> int:
+        return sum(self._read(file, self._format.count) for file in self._files)
+
+    def _read(self, file: Path, read: Any) -> Any:
+        try:
+            found = read(file)
+        except self._format.errors:
+            self._check_unchanged(file)
+            raise _damaged(file) from None
+        self._check_unchanged(file)
+        return found
+
+    def _check_unchanged(self, file: Path) -> None:
+        mark = _mark(file)
+        if mark != self._marks[file]:
+            how = "is gone" if mark is None else "changed"
+            raise ChangedDataError(
+                f"Expected file {str(file)!r} to stay as it was while it is read, but it {how}. Nothing more "
+                f"was released: put it back, or fit anew."
+            )
+
+
+def _mark(file: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is written again."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ino
+
+
+def _damaged(file: Path) -> DataError:
+    return DataError(
+        f"Expected a whole file of its format that can be read, got {str(file)!r}, which cannot. Nothing "
+        f"more was released."
+    )

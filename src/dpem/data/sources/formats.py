@@ -1,0 +1,327 @@
+"""Formats of files: how many rows each file has, and its tables, a batch at a time.
+
+Memory stays at some batches whatever the size of a file, or of a Parquet row group: `pyarrow.dataset` would
+hold whole row groups.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv as csv_module
+import io
+from abc import ABC, abstractmethod
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import narwhals as nw
+
+from dpem.data.cells import numbers_of
+from dpem.data.sources.memory import require_columns, require_number
+from dpem.data.table_types import doubled
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from dpem.data.sources.files import Files
+
+__all__ = ["FORMATS", "FileFormat", "Part", "format_of"]
+
+_ENDINGS = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
+    "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
+}
+_BUFFER = 1 << 18  # bytes of each column that a Parquet reader holds
+_CSV_BLOCK = (
+    1 << 22
+)  # bytes of a CSV file that are parsed at a time: a line must fit, or it is tried with more
+_CSV_LARGEST = 1 << 30
+
+
+def format_of(file: Path) -> str | None:
+    """Return the format that the ending of a file tells."""
+    name = file.name.lower()
+    return next((kind for kind, endings in _ENDINGS.items() if name.endswith(endings)), None)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a file that can be read by itself."""
+
+    file: Path
+    number: int = 0
+
+
+class FileFormat(ABC):
+    """A format: it reads names and types first, then batches."""
+
+    is_text: ClassVar[bool] = False
+
+    def __init__(self, files: Files, *, strict: bool = False) -> None:
+        self.files = files
+        self.strict = strict  # whether a line that is no row raises
+
+    @cached_property
+    def errors(self) -> tuple[type[BaseException], ...]:
+        """What reading raises when a file is not what it should be."""
+        import pyarrow as pa  # noqa: PLC0415  (a moment to import, and needed for files alone)
+
+        return pa.ArrowException, OSError, EOFError
+
+    @abstractmethod
+    def head(self, file: Path) -> Any:
+        """Return a table with the file's columns and no rows."""
+
+    @abstractmethod
+    def count(self, file: Path) -> int:
+        """Count the rows of a file."""
+
+    @abstractmethod
+    def tables(self, part: Part, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+        """Yield tables of about `n_rows` rows with these columns."""
+
+    def parts(self, file: Path) -> list[Part]:
+        """Return the parts of a file."""
+        return [Part(file)]
+
+    def check_head(self, head: Any, columns: Sequence[str], numbers: Sequence[str]) -> None:
+        """Raise where columns are missing or doubled, or where some are no numbers that must be."""
+        twice = [name for name in columns if head.column_names.count(name) > 1]
+        if twice:
+            raise doubled(twice)
+        require_columns(columns, head.column_names)
+        import pyarrow as pa  # noqa: PLC0415
+
+        for name, kind in nw.from_native(head.select(list(numbers))).schema.items():
+            nothing = pa.types.is_null(head.schema.field(name).type)  # one value would make it another type
+            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean or nothing)
+
+
+class Parquet(FileFormat):
+    """Parquet: a part is a row group."""
+
+    def _open(self, file: Path) -> Any:
+        import pyarrow.parquet as pq  # noqa: PLC0415
+
+        return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+
+    def head(self, file: Path) -> Any:
+        """Return the columns of the footer."""
+        with self._open(file) as opened:
+            return opened.schema_arrow.empty_table()
+
+    def count(self, file: Path) -> int:
+        """Return what the footer says."""
+        with self._open(file) as opened:
+            return int(opened.metadata.num_rows)
+
+    def parts(self, file: Path) -> list[Part]:
+        """Return the row groups."""
+        with self._open(file) as opened:
+            return [Part(file, group) for group in range(opened.num_row_groups)]
+
+    def tables(self, part: Part, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+        """Read batches of a row group."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        with self._open(part.file) as opened:
+            for batch in opened.iter_batches(n_rows, row_groups=[part.number], columns=list(columns)):
+                yield pa.Table.from_batches([batch])
+
+
+class Arrow(FileFormat):
+    """Arrow's own file and stream formats, and Feather."""
+
+    def _open(self, file: Path) -> Any:
+        import pyarrow as pa  # noqa: PLC0415
+
+        with file.open("rb") as opened:
+            is_file = opened.read(6) == b"ARROW1"
+        source = pa.OSFile(str(file))  # a mapped file that shrinks would end the process
+        return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
+
+    def _batches(self, file: Path) -> Iterator[Any]:
+        reader = self._open(file)
+        if hasattr(reader, "get_batch"):
+            yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
+        else:
+            yield from reader
+
+    def head(self, file: Path) -> Any:
+        """Return the columns of the file's schema."""
+        return self._open(file).schema.empty_table()
+
+    def count(self, file: Path) -> int:
+        """Count the rows of the batches."""
+        return sum(batch.num_rows for batch in self._batches(file))
+
+    def tables(self, part: Part, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+        """Cut the file's batches into smaller ones."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        for batch in self._batches(part.file):
+            table = pa.Table.from_batches([batch]).select(list(columns))
+            for start in range(0, len(table), n_rows):
+                yield table.slice(start, n_rows)
+
+
+class _ValidText(io.RawIOBase):
+    """The bytes of a text file, with U+FFFD in place of what is no UTF-8, and of NUL.
+
+    Arrow decodes a line that is no row before it asks what to do with it; where it cannot, it raises, and
+    shows the bytes. Behind a NUL it may lose cells and lines, on some processors, where a block ends.
+    """
+
+    def __init__(self, file: Path) -> None:
+        import pyarrow as pa  # noqa: PLC0415
+
+        self._stream = pa.input_stream(str(file), compression="detect")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._ready = b""
+
+    def readable(self) -> bool:
+        """Say that this can be read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes, so many unless the file ends: Arrow loses lines behind a short block."""
+        while len(self._ready) < size:
+            raw = self._stream.read(size)
+            self._ready += self._decoder.decode(raw, final=not raw).replace("\0", "\ufffd").encode()
+            if not raw:
+                break
+        found, self._ready = self._ready[:size], self._ready[size:]
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+        super().close()
+
+
+class Csv(FileFormat):
+    """CSV: cells are text, each parsed by itself; no type is told by looking at cells."""
+
+    is_text = True
+
+    def _open(self, file: Path, columns: Sequence[str], block: int, bad: list[int]) -> Any:
+        import pyarrow as pa  # noqa: PLC0415
+        from pyarrow import csv  # noqa: PLC0415
+
+        def keep_count(_: Any) -> str:  # of what it is told, which holds the line, nothing is looked at
+            bad.append(1)
+            return "error" if self.strict else "skip"
+
+        names = self.files.header
+        return csv.open_csv(
+            _ValidText(file),
+            read_options=csv.ReadOptions(
+                use_threads=False, block_size=block, column_names=None if names is None else list(names)
+            ),
+            parse_options=csv.ParseOptions(
+                delimiter=self._delimiter(file),
+                newlines_in_values=True,
+                ignore_empty_lines=False,  # in a table of one column they are missing cells
+                invalid_row_handler=keep_count,
+            ),
+            convert_options=csv.ConvertOptions(
+                column_types={name: pa.binary() for name in columns},
+                include_columns=list(columns),
+                strings_can_be_null=True,
+                null_values=[""],
+                quoted_strings_can_be_null=True,
+            ),
+        )
+
+    def head(self, file: Path) -> Any:
+        """Return the names of the first line, or those given."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        names = self.files.header
+        if names is None:
+            with self._records(file) as records, suppress(csv_module.Error):
+                names = next(records, None)
+        if not names:
+            raise InvalidArgumentError(
+                f"Expected a first line with the names of the columns, in UTF-8, got none in {str(file)!r}. "
+                f"Give them with dpem.Files(path, header=[...]), or --header."
+            )
+        if len(set(names)) < len(names):  # which ones is not said: the line may be a row
+            raise InvalidArgumentError(
+                f"Expected different names in the first line of {str(file)!r}, got some more than once. "
+                f"Rename them; where the file has no names, give them with dpem.Files(path, header=[...]), "
+                f"or --header."
+            )
+        kind = pa.binary() if self.files.columns is None else pa.float64()
+        return pa.table([pa.array([], kind)] * len(names), names=list(names))
+
+    def _delimiter(self, file: Path) -> str:
+        tabs = self.files.delimiter == "," and file.name.lower().endswith((".tsv", ".tsv.gz"))
+        return "\t" if tabs else self.files.delimiter
+
+    @contextmanager
+    def _records(self, file: Path) -> Iterator[Iterator[list[str]]]:
+        """Read records one by one: for the first line, and to see whether there is another."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        with pa.input_stream(str(file), compression="detect") as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+            yield csv_module.reader(text, delimiter=self._delimiter(file))
+
+    def _has_rows(self, file: Path) -> bool:
+        with self._records(file) as records:
+            try:
+                if self.files.header is None:
+                    next(records, None)
+                return next(records, None) is not None
+            except csv_module.Error:  # a cell beyond Python's limit: whether there is one must not show
+                return True
+
+    def count(self, file: Path) -> int:
+        """Count the lines, in a pass."""
+        first = self.head(file).column_names[:1]
+        return sum(len(table) for table in self._text(file, first))
+
+    def tables(self, part: Part, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
+        """Read batches; without a schema as numbers."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        for table in self._text(part.file, columns):
+            for start in range(0, len(table), n_rows):
+                cells = table.slice(start, n_rows)
+                for j, name in enumerate(columns):
+                    if self.files.columns is not None and name in self.files.columns:
+                        numbers = numbers_of(cells.column(j).combine_chunks())
+                        cells = cells.set_column(j, name, pa.array(numbers))
+                yield cells
+
+    def _text(self, file: Path, columns: Sequence[str]) -> Iterator[Any]:
+        """Read batches of text; then as many empty rows as lines were no rows."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        block, n_done = _CSV_BLOCK, 0
+        while True:
+            bad: list[int] = []
+            n_seen = 0
+            try:
+                for batch in self._open(file, columns, block, bad):
+                    n_seen += batch.num_rows
+                    if n_seen > n_done:
+                        yield pa.Table.from_batches([batch.slice(batch.num_rows - (n_seen - n_done))])
+                        n_done = n_seen
+                break
+            except pa.ArrowInvalid:  # a line longer than a block: whether there is one must not show
+                if not self._has_rows(file):
+                    return
+                if (self.strict and bad) or block >= _CSV_LARGEST:
+                    raise
+                block *= 16
+        if bad:
+            yield pa.table([pa.nulls(len(bad), pa.binary())] * len(columns), names=list(columns))
+
+
+FORMATS: dict[str, type[FileFormat]] = {"parquet": Parquet, "csv": Csv, "arrow": Arrow}

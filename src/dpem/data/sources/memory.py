@@ -1,0 +1,391 @@
+"""Rows in memory, as blocks of columns.
+
+Problems of shape and type are public and raise; problems of values are private and never do. With a schema,
+every cell is parsed by what its column declares, whatever its type. Without one, cells are never parsed by
+looking at them: a column is numeric by its type, or it is refused.
+"""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+
+from dpem.data.cells import as_bytes, is_arrow, is_null, nothing_raised
+from dpem.data.sources.base import RowSource
+from dpem.data.sources.owners import owners_of
+from dpem.data.table_types import did_you_mean, doubled_names, listed
+from dpem.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data.schema import Schema
+    from dpem.data.sources.owners import Owners
+
+__all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
+
+# Cells in a block: small enough that a block and its temporaries stay in the cache.
+BLOCK_CELLS = 1 << 16
+
+
+class TableRows(RowSource):
+    """A NumPy array, or a DataFrame of pandas, polars, pyarrow or their kin.
+
+    Parameters
+    ----------
+    data : array-like or DataFrame of shape (n, d)
+        Without a schema, numeric columns: float32 is widened exactly; booleans and integers are numbers; a
+        masked or null cell is a NaN. Sparse matrices are refused: their zeros are values like any other here.
+    schema : Schema, optional
+        The columns to use, in order, and what their cells are: numbers, codes of categories, NaN for what is
+        missing. A table without names has these columns and no others.
+    by_position : bool, default False
+        Whether a DataFrame's columns are those of the schema by their order, whatever their names.
+    columns : sequence, optional
+        The columns of a DataFrame to use, in order, whatever the schema calls them.
+    person : str, optional
+        The column of a DataFrame that tells persons apart; it is none of those that are used.
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        schema: Schema | None = None,
+        *,
+        by_position: bool = False,
+        columns: Sequence[Any] | None = None,
+        person: str | None = None,
+    ) -> None:
+        if schema is not None:
+            schema.require_complete()
+        self.schema = schema
+        try:
+            frame = nw.from_native(data, eager_only=True, pass_through=True)
+        except nw.exceptions.DuplicateError as error:
+            raise doubled_names(error) from error
+        self.names: tuple[str, ...] | None = None
+        self.labels: tuple[Any, ...] | None = None
+        if isinstance(frame, nw.DataFrame):
+            if columns is None and schema is not None and not by_position:
+                columns = schema.names
+            self._owners = None if person is None else _owners(frame, person, columns)
+            self._columns, self.labels = _frame_columns(
+                frame, columns, parsed=schema is not None, person=person
+            )
+            # Integer labels are positions, not names (scikit-learn's convention too).
+            self.names = self.labels if all(isinstance(name, str) for name in self.labels) else None
+        else:
+            if person is not None:
+                raise InvalidArgumentError(
+                    f"Expected a table whose columns have names, for person={person!r}; got an array."
+                )
+            self._owners = None
+            self._columns = _array_columns(data, None if schema is None else len(schema.columns))
+        self.n_columns: int = len(self._columns)
+        self._n_rows = len(self._columns[0]) if self.n_columns else 0
+        self._of_findings = False
+        if self.n_columns == 0:
+            raise InvalidArgumentError(
+                f"Expected at least one column: Found array with 0 feature(s) (shape=({self.n_rows}, 0)) "
+                f"while a minimum of 1 is required."
+            )
+        if schema is not None and self.n_columns != len(schema.columns):
+            raise InvalidArgumentError(
+                f"Expected the {len(schema.columns)} columns of the schema, got {self.n_columns}."
+            )
+
+    @classmethod
+    def joined(cls, tables: Sequence[TableRows]) -> TableRows:
+        """Return the rows of all tables, which have the same columns."""
+        whole = copy.copy(tables[0])
+        whole._columns = [_joined(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
+        whole._owners = None  # of parts, who owns a row is a place among other names
+        whole._n_rows = sum(table.n_rows for table in tables)
+        return whole
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are."""
+        return self._n_rows
+
+    @property
+    def owners(self) -> Owners:
+        """Who owns each row, where a column says so."""
+        if self._owners is None:
+            raise InvalidArgumentError("Expected rows that were opened with person=, got others.")
+        return self._owners
+
+    def pieces(self, first: int = 0) -> Iterator[TableRows]:
+        """Yield the rows a block at a time, from the block number `first` on."""
+        for start in range(first * self.block_rows, self.n_rows, self.block_rows):
+            yield self._slice(start, start + self.block_rows)
+
+    def in_memory(self) -> TableRows:
+        """Return these rows."""
+        return self
+
+    def only(self, columns: Sequence[int]) -> TableRows:
+        """Return the same rows with some of the columns."""
+        other = copy.copy(self)
+        other._columns = [self._columns[j] for j in columns]
+        other.n_columns = len(columns)
+        other.names = None if self.names is None else tuple(self.names[j] for j in columns)
+        if self.schema is not None:
+            other.schema = self.schema.select([self.schema.names[j] for j in columns])
+        return other
+
+    def of_findings(self) -> TableRows:
+        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        other = copy.copy(self)
+        other._of_findings = True
+        return other
+
+    # -- blocks ------------------------------------------------------------------------------------------
+
+    @property
+    def block_rows(self) -> int:
+        """How many rows a block has (the last one may have fewer)."""
+        return max(64, BLOCK_CELLS // self.n_columns)
+
+    def blocks(self, block_rows: int | None = None) -> Iterator[NDArray[np.float64]]:
+        """Yield all rows in order, in blocks of shape (columns, rows)."""
+        block_rows = block_rows or self.block_rows
+        for start in range(0, self.n_rows, block_rows):
+            yield self._slice(start, start + block_rows).block()
+
+    def block(self) -> NDArray[np.float64]:
+        """Return all rows, (columns, rows)."""
+        block = np.empty((self.n_columns, self.n_rows))
+        with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
+            for j, column in enumerate(self._columns):
+                if self.schema is None:
+                    block[j] = column
+                else:
+                    values, found = self.schema.columns[j].parse(column)
+                    block[j] = found if self._of_findings else values
+        return block
+
+    def null(self) -> NDArray[np.bool_]:
+        """Say which cells are null, whatever the schema makes of them, (columns, rows)."""
+        return np.stack([is_null(column) for column in self._columns])
+
+    def first_rows(self, n: int) -> TableRows:
+        """Return the first rows."""
+        return self._slice(0, n)
+
+    def where(self, kept: NDArray[np.bool_]) -> TableRows:
+        """Return the rows that are kept."""
+        other = copy.copy(self)
+        other._columns = [_where(column, kept) for column in self._columns]
+        other._owners = None if self._owners is None else self._owners[kept]
+        other._n_rows = int(np.count_nonzero(kept))
+        return other
+
+    def _slice(self, start: int, stop: int) -> TableRows:
+        other = copy.copy(self)
+        other._columns = [column[start:stop] for column in self._columns]
+        other._owners = None if self._owners is None else self._owners[start:stop]
+        other._n_rows = max(0, min(stop, self.n_rows) - start)
+        return other
+
+
+def _frame_columns(
+    frame: nw.DataFrame[Any], wanted: Sequence[Any] | None, *, parsed: bool, person: str | None
+) -> tuple[list[NDArray[Any]], tuple[Any, ...]]:
+    by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
+    wanted = tuple(name for name in by_name if name != person) if wanted is None else tuple(wanted)
+    require_columns(wanted, by_name)
+    columns = []
+    for name in wanted:
+        series = by_name[name]
+        if not parsed:
+            number = series.dtype.is_numeric() or series.dtype == nw.Boolean
+            # A column of no cells may have no type of its own; whether there are cells must not show.
+            untyped = (len(series) == 0 and _may_be_untyped(series)) or _is_all_null(series)
+            require_number(name, is_number=number or untyped)
+        columns.append(_as_cells(series) if parsed else _as_array(series))
+    return columns, wanted
+
+
+def _owners(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -> Owners:
+    by_name = {series.name: series for series in frame.iter_columns()}
+    if used is not None and person in used:
+        raise InvalidArgumentError(
+            f"Expected columns to fit other than person={person!r}, got it among them. Leave it out of the "
+            f"schema or the columns."
+        )
+    require_columns([person], by_name)
+    return owners_of(by_name[person])
+
+
+def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
+    if is_arrow(cells):
+        import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+
+        return cells.filter(pa.array(kept))
+    return cells[kept]
+
+
+def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
+    """Raise where columns are missing; of the others only those are named that are nearly the same."""
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        question = did_you_mean(missing, list(found), exact=True)
+        raise InvalidArgumentError(
+            f"Expected the columns {listed(wanted)}, got a table without {listed(missing)}. "
+            f"{question}".rstrip()
+        )
+
+
+def require_number(name: Any, *, is_number: bool) -> None:
+    """Raise where a column is of another type; without a schema its cells are not parsed."""
+    if not is_number:
+        # No word of the type: categories are values, and the type of objects is told by looking at them.
+        raise InvalidArgumentError(
+            f"Expected a numeric column, got another type for column {name!r}. Convert it, leave it out, "
+            f"or declare its categories in a schema."
+        )
+
+
+def _may_be_untyped(series: nw.Series[Any]) -> bool:
+    """Whether a column without cells has the type that its library gives where it knows none."""
+    dtype = getattr(series.to_native(), "dtype", None)  # Arrow's columns have a type in any case
+    return getattr(dtype, "kind", None) == "O" or (dtype is not None and series.dtype == nw.Unknown)
+
+
+def _is_all_null(series: nw.Series[Any]) -> bool:
+    """Whether a column has the type that polars and Arrow give to nulls alone: one value would change it."""
+    native = series.to_native()
+    return str(getattr(native, "dtype", getattr(native, "type", ""))).lower() == "null"
+
+
+def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
+    """Return the column without copying it, where its library allows; blocks are widened one by one."""
+    if _is_all_null(series):
+        return np.full(len(series), np.nan)
+    array = np.asarray(series.to_numpy())
+    if array.dtype.kind not in "fiub":  # nulls in a column of integers or booleans, decimals
+        array = np.asarray(series.cast(nw.Float64).to_numpy(), dtype=np.float64)
+    return array
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    """Return the cells of all parts, as text of Arrow where all are."""
+    parts = [part for part in parts if len(part)] or list(parts[:1])
+    if all(is_arrow(part) for part in parts):
+        import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+
+        return pa.concat_arrays([as_bytes(part).cast(pa.large_binary()) for part in parts])
+    return np.concatenate([part.to_numpy(zero_copy_only=False) if is_arrow(part) else part for part in parts])
+
+
+def _as_cells(series: nw.Series[Any]) -> Any:
+    """Return the column's cells, of whatever type; each by itself where its library fails on some of them.
+
+    Text of Arrow stays as it is; all else becomes an array of NumPy.
+    """
+    array: NDArray[Any] = np.empty((0, 0))  # unless something better is found
+    with nothing_raised():
+        if nw.get_native_namespace(series).__name__ == "pyarrow":
+            native = series.to_native()
+            if series.dtype == nw.Categorical:
+                native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
+                array = np.asarray(native.to_numpy())
+            whole = _arrow_text(native)
+            if whole is not None:
+                return whole
+        if array.ndim != 1:
+            array = np.asarray(series.to_numpy())
+    if array.ndim == 1:
+        return array
+    cells = np.full(len(series), None, dtype=object)
+    for i in range(len(series)):
+        with nothing_raised():
+            cell = series.item(i)
+            cells[i] = cell if np.ndim(cell) == 0 else None
+    return cells
+
+
+def _arrow_text(native: Any) -> Any:
+    """Return a column of text as one array of Arrow, None for another column."""
+    import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
+
+    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    if not any(test(native.type) for test in is_text):
+        return None
+    whole = native.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else None
+
+
+def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
+    """Return lists of lists as an array; what is no number, and a row of another length, becomes NaN.
+
+    numpy would choose a type, or raise, by looking at all values. A schema says how wide rows are, and parses
+    the cells, which are kept; else most rows do.
+    """
+    if any(_is_table(row) for row in rows):
+        raise InvalidArgumentError(
+            "Expected rows in a list, got a list of tables, files or arrays. Join them, or give a function "
+            "that returns an iterator of them."
+        )
+    lists = [isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in rows]
+    parsed = width is not None
+    if width is None:
+        if not any(lists):
+            return np.empty(0)
+        lengths = np.bincount([len(row) for row, is_list in zip(rows, lists, strict=True) if is_list])
+        width = int(lengths.argmax())
+    array = np.full((len(rows), width), np.nan, dtype=object if parsed else np.float64)
+    for i, row in enumerate(rows):
+        if lists[i] and len(row) == width:
+            for j, cell in enumerate(row):
+                if parsed:
+                    array[i, j] = cell
+                elif isinstance(cell, numbers.Real):
+                    with nothing_raised():
+                        array[i, j] = float(cell)
+    return array
+
+
+def _is_table(row: Any) -> bool:
+    """Whether what should be a row is a table, a path or an array of rows: public, for it is no cell."""
+    return hasattr(row, "columns") or hasattr(row, "__fspath__") or getattr(row, "ndim", 1) > 1
+
+
+def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
+    if hasattr(data, "toarray") and hasattr(data, "nnz"):
+        raise TypeError(
+            "Expected a dense table, got a sparse matrix. Sparse data is not supported: zeros are values "
+            "like any other here. Convert it with .toarray() if it fits."
+        )
+    if isinstance(data, list | tuple):
+        data = _nested_rows(data, width)
+    try:
+        array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
+    except (TypeError, ValueError) as error:  # of the type alone: lists are read above, cell by cell
+        raise InvalidArgumentError(
+            f"Expected an array or a DataFrame, got {type(data).__name__}, which is not a table of rows. "
+            f"Convert it to one first."
+        ) from error
+    if array.ndim != 2:
+        raise InvalidArgumentError(
+            f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "
+            f"array.reshape(-1, 1) if it has one column or array.reshape(1, -1) if it has one row."
+        )
+    if array.dtype.kind == "c" and width is None:
+        raise InvalidArgumentError("Expected real numbers. Complex data not supported.")
+    if array.dtype.kind not in "fiub" and width is None:
+        raise InvalidArgumentError(
+            "Expected a numeric array, got one of text or objects. Cells are never parsed by looking at "
+            "them: convert the columns to numbers, or declare what they are in a schema."
+        )
+    if np.ma.isMaskedArray(data):
+        array = array.astype(np.float64 if array.dtype.kind in "fiub" else object)
+        array[np.ma.getmaskarray(data)] = np.nan
+    return [array[:, j] for j in range(array.shape[1])]

@@ -1,0 +1,153 @@
+"""A paid look at how well the schema reads the rows: noisy counts, per column, of cells that went wrong.
+
+A column of unreadable cells fits like any other: all its rows lie at one place. Nothing free may tell, since
+a count of cells depends on rows. So a hundredth of the budget buys it: for each column how many cells were
+missing where none may be, could not be read, were outside the categories, or were clipped at a bound.
+Eq. (S-12), docs/proofs/sensitivity.md.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, OUTSIDE, READ, UNREADABLE
+from dpem.errors import DataQualityWarning
+from dpem.gate.plan import Stage
+from dpem.statistics.contingency import Histograms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from dpem.gate.plan import Plan
+    from dpem.gate.release import ReleaseGate
+
+__all__ = ["STAGE", "DataQuality", "release_quality", "with_quality_stage"]
+
+STAGE = "data quality"
+SHARE = 0.01  # of mu^2
+FINDINGS = ("absent", "unreadable", "outside", "clipped")
+# A column is clearly bad if its count, less so many deviations of noise, exceeds this share of rows.
+_DEVIATIONS = 6.0
+_BAD = 0.02
+_MEANING = {
+    "absent": "Missing cells went to the middle of the bounds, or to one category: declare missing = true.",
+    "unreadable": "Unreadable cells went to one place: correct how the schema says that cells are written.",
+    "outside": "Cells outside the categories went to their declared place.",
+    "clipped": "Clipped cells lie at a bound.",
+}
+_CELL = {READ: 0, MISSING: 0, ABSENT: 1, UNREADABLE: 2, OUTSIDE: 3, BELOW: 4, ABOVE: 4}
+_CELL_OF = np.array([_CELL[found] for found in range(len(_CELL))], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class DataQuality:
+    """Noisy counts of cells that the schema could not take as they are.
+
+    Attributes
+    ----------
+    columns : tuple of str
+        The columns.
+    counts : ndarray of shape (n_columns, 4)
+        For each column the noisy number of cells that were missing where the schema allows none, unreadable,
+        outside the categories, and clipped.
+    noise : float
+        Standard deviation of the noise of each count.
+    n_rows : float
+        The number of rows: public, or noisy.
+    """
+
+    columns: tuple[str, ...]
+    counts: NDArray[np.float64]
+    noise: float
+    n_rows: float
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return the shares of rows, column by column, with the standard error that noise gives them."""
+        import pandas as pd  # noqa: PLC0415  (slow to import)
+
+        shares = pd.DataFrame(self.shares, index=list(self.columns), columns=list(FINDINGS))
+        return shares.assign(standard_error=self.noise / self.n_rows)
+
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """The shares of rows, (n_columns, 4), held to 0 and 1."""
+        return np.clip(self.counts / self.n_rows, 0.0, 1.0)
+
+    @property
+    def bad(self) -> dict[str, dict[str, float]]:
+        """The columns that are clearly bad, with the share of each finding that noise does not explain."""
+        clear = (self.counts - _DEVIATIONS * self.noise) / self.n_rows > _BAD
+        return {
+            name: {
+                what: float(share) for what, share, shown in zip(FINDINGS, shares, held, strict=True) if shown
+            }
+            for name, shares, held in zip(self.columns, self.shares, clear, strict=True)
+            if held.any()
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{'column':<24}" + "".join(f"{what:>12}" for what in FINDINGS)]
+        for name, shares in zip(self.columns, self.shares, strict=True):
+            lines.append(f"{name:<24}" + "".join(f"{share:>12.1%}" for share in shares))
+        return "\n".join([*lines, f"(shares of rows, each with a noise of {self.noise / self.n_rows:.2%})"])
+
+    def warn(self, stacklevel: int = 2) -> None:
+        """Warn of columns that are clearly bad."""
+        found = self.bad
+        if not found:
+            return
+        words = "; ".join(
+            f"{name!r}: " + ", ".join(f"{share:.0%} {what}" for what, share in shares.items())
+            for name, shares in list(found.items())[:5]
+        )
+        more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
+        kinds = [what for what in FINDINGS if any(what in shares for shares in found.values())]
+        meaning = " ".join(_MEANING[what] for what in kinds)
+        warnings.warn(
+            f"The schema does not fit the rows ({words}{more}; noisy shares of rows). {meaning} Run dpem "
+            f"check, or dpem.check_table, on the table.",
+            DataQualityWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+    def arrays(self) -> dict[str, NDArray[np.float64]]:
+        """Return what a file keeps."""
+        return {"quality_counts": self.counts, "quality_noise": np.array([self.noise, self.n_rows])}
+
+    @classmethod
+    def from_arrays(cls, columns: Sequence[str], arrays: dict[str, Any]) -> DataQuality:
+        """Rebuild what :meth:`arrays` gave."""
+        noise, n_rows = map(float, arrays["quality_noise"])
+        return cls(tuple(columns), arrays["quality_counts"], noise, n_rows)
+
+
+@dataclass(frozen=True)
+class _FindingCells:
+    """What became of each cell as one of five levels (a `RowGrid`): good, then the findings."""
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _CELL_OF[columns.astype(np.intp)]
+
+
+def _statistic(n_columns: int) -> Histograms:
+    return Histograms.of_columns([1 + len(FINDINGS)] * n_columns)
+
+
+def with_quality_stage(plan: Plan, n_columns: int) -> Plan:
+    """Return a plan of the same cost with a stage for the counts."""
+    stage = Stage(STAGE, SHARE, _statistic(n_columns).sensitivity(plan.adjacency))
+    return plan.with_stage(stage)
+
+
+def release_quality(gate: ReleaseGate, columns: Sequence[str]) -> tuple[NDArray[np.float64], float]:
+    """Release the counts, first of all: (n_columns, 4), and the deviation of their noise."""
+    released = gate.release(STAGE, _statistic(len(columns)), _FindingCells(), of_findings=True)
+    counts = released.values.reshape(len(columns), 1 + len(FINDINGS))[:, 1:]
+    return counts, float(released.noise_stddev[0])

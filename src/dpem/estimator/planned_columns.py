@@ -1,0 +1,172 @@
+"""What a plan will do to each column: expected noise, from public numbers and a guess of the spread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from dpem import _validate
+from dpem._warnings import warn
+from dpem.errors import InvalidArgumentError, WeakSignalWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain
+    from dpem.gate.plan import Plan
+
+__all__ = ["AGAINST_SPREAD", "DEFAULT_SPREAD", "ExpectedNoise", "Forecast", "PlannedColumns", "warn_of_noise"]
+
+AGAINST_SPREAD = "the spread of the rows"
+# Noise beyond this share of a column's public width is warned of: half of the default spread.
+LARGEST_NOISE = 0.05
+DEFAULT_SPREAD = 0.1  # of the width of the bounds: ages within 0 to 120 with a deviation of 12 years
+
+
+@dataclass(frozen=True)
+class ExpectedNoise:
+    """The standard deviation that noise alone gives a released parameter.
+
+    Attributes
+    ----------
+    parameter : str
+        Such as "mean" or "share of rows".
+    column : str or None
+        The column that it is of, where it is of one.
+    size : float
+        The standard deviation, in the column's unit; of shares and correlations, as they are.
+    unit : str or None
+        The unit, where the schema names one.
+    relative : float
+        The same over what it is to be seen against.
+    against : str
+        What that is, in words.
+    """
+
+    parameter: str
+    column: str | None
+    size: float
+    unit: str | None
+    relative: float
+    against: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-serialisable description."""
+        return dict(vars(self))
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """What a fit is expected to give, from public numbers: each estimator makes its own.
+
+    Attributes
+    ----------
+    plan : Plan
+        What would be charged and released.
+    asked, granted : dict of str to int
+        What the arguments ask for, such as components, and what noise leaves room for.
+    noise : sequence of ExpectedNoise
+        The noise in each parameter.
+    assumption : str
+        What was assumed about the rows, as a sentence.
+    """
+
+    plan: Plan
+    asked: dict[str, int]
+    granted: dict[str, int]
+    noise: Sequence[ExpectedNoise]
+    assumption: str
+
+
+@dataclass(frozen=True, eq=False)
+class PlannedColumns:
+    """Names, units, and the standard deviation that rows of one component are guessed to have."""
+
+    names: tuple[str, ...]
+    units: tuple[str | None, ...]
+    spread: NDArray[np.float64]
+    assumption: str
+
+    @classmethod
+    def of_domain(cls, domain: Domain, names: Sequence[str] | None, spread: Any) -> PlannedColumns:
+        """Return the columns of a domain; `spread` is a part of the bounds' width, or names to deviations."""
+        low, high = domain.box
+        d = domain.n_columns
+        names = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(d))
+        units = (None,) * d if domain.schema is None else tuple(c.step_unit for c in domain.schema.columns)
+        part, guessed = DEFAULT_SPREAD, {}
+        if isinstance(spread, Mapping):
+            guessed = {
+                name: _validate.positive(value, f"spread of {name!r}") for name, value in spread.items()
+            }
+        elif spread is not None:
+            part = _validate.positive(spread, "spread", "It is a part of the bounds' width, such as 0.1.")
+        unknown = [name for name in guessed if name not in names]
+        if unknown:
+            raise InvalidArgumentError(
+                f"Expected columns of the plan in spread, got {', '.join(map(repr, unknown))}. There are "
+                f"{', '.join(map(repr, names[:20]))}."
+            )
+        deviations = part * (high - low)
+        for name, deviation in guessed.items():
+            deviations[names.index(name)] = deviation
+        others = "a column" if not guessed else "any other column"
+        assumption = ""
+        if len(guessed) < d:
+            assumption = f"rows of one component deviate by {part:.3g} of the width of the bounds in {others}"
+        if guessed:
+            given = ", ".join(f"{name} by {deviation:.3g}" for name, deviation in guessed.items())
+            assumption = "; ".join(filter(None, [f"rows of one component deviate in {given}", assumption]))
+        return cls(names, units, deviations, f"Assumed: {assumption}; components of equal size.")
+
+    def noise(self, parameter: str, relative: float) -> list[ExpectedNoise]:
+        """Return the noise of a parameter that every column has, from its size relative to the spread."""
+        return [
+            ExpectedNoise(parameter, name, float(relative * deviation), unit, float(relative), AGAINST_SPREAD)
+            for name, unit, deviation in zip(self.names, self.units, self.spread, strict=True)
+        ]
+
+
+def warn_of_noise(
+    entries: Sequence[ExpectedNoise],
+    widths: Sequence[float],
+    plan: Plan,
+    *,
+    also: str = "",
+    stacklevel: int = 3,
+) -> None:
+    """Warn, from public numbers, where noise exceeds `LARGEST_NOISE` of what could be.
+
+    Parameters
+    ----------
+    entries : sequence of ExpectedNoise
+        Of one parameter, such as means.
+    widths : sequence of float
+        What each entry could be at most: the public width of a column, 1 for a share of rows.
+    plan : Plan
+        What pays for them.
+    also : str
+        What else would help.
+    """
+    shares = {e.column or e.parameter: e.size / width for e, width in zip(entries, widths, strict=True)}
+    noisy = {name: share for name, share in shares.items() if share > LARGEST_NOISE}
+    if not noisy:
+        return
+    shown = sorted(noisy, key=lambda name: -noisy[name])[:5]
+    named = ", ".join(f"{name!r} ({noisy[name]:.0%})" for name in shown)
+    more = f" and {len(noisy) - len(shown)} more" if len(noisy) > len(shown) else ""
+    of = f"the {entries[0].parameter} of " if entries[0].column is not None else ""
+    factor = max(noisy.values()) / LARGEST_NOISE
+    needed = plan.epsilon_for_mu(plan.budget.mu * factor)
+    remedies = [f"epsilon of about {needed:.2g}"] if needed < 1e3 else []
+    remedies.append(f"{factor:.2g} times the rows")
+    warn(
+        f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "
+        f"public range. What helps: {', '.join(remedies)}{also}.",
+        WeakSignalWarning,
+        stacklevel=stacklevel,
+    )

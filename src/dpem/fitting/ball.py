@@ -1,0 +1,216 @@
+"""A private look at where the data lies, so that later noise is relative to it.
+
+Small shares of the budget buy a centre, a radius that holds most rows, and a clipping radius. Each falls back
+to the public domain where noise would dominate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.data.domain import GRID, onto_grid
+from dpem.fitting.shrinkage import kept_part
+from dpem.statistics.simple import DistanceHistogram, SecondMoments, Sums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.gate.release import Gate
+    from dpem.gate.released import ReleasedStatistics
+
+__all__ = [
+    "Box",
+    "Frame",
+    "clip_radius",
+    "column_stretch",
+    "first_frame",
+    "inside_box",
+    "narrower_frame",
+    "private_frame",
+    "private_second_moment",
+]
+
+# Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
+_BINS = 16
+_EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 2)
+# What a radius may leave outside: no more than one in twenty, of rows that noise hides and of second moment.
+_MOST_HIDDEN = 0.05
+
+
+Box = tuple["NDArray[np.float64]", "NDArray[np.float64]"]  # lower and upper corner, grid units
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A ball that holds most rows, as far as noise allows to know.
+
+    Attributes
+    ----------
+    centre : ndarray of shape (d,)
+        Integers, grid units.
+    radius : float
+        Grid units.
+    n_rows : float
+        The number of rows: public, or noisy and at least 1.
+    """
+
+    centre: NDArray[np.float64]
+    radius: float
+    n_rows: float
+
+    def clip(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Move public points of shape (k, d) into the ball and onto the grid."""
+        relative = points - self.centre
+        norm = np.sqrt((relative**2).sum(axis=1, keepdims=True))
+        return onto_grid(
+            self.centre + relative * np.minimum(1.0, self.radius / np.maximum(norm, self.radius))
+        )
+
+
+def private_frame(
+    gate: Gate,
+    n_columns: int,
+    n_rows: float | None,
+    quantile: float,
+    names: tuple[str, str],
+    box: Box | None = None,
+) -> Frame:
+    """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
+
+    `n_rows` is None where the number of rows is private; the first release then yields it too. The centre is
+    held to the public `box`, in grid units.
+    """
+    centre_stage, radius_stage = names
+    released = gate.release(centre_stage, Sums(n_columns, counted=n_rows is None))
+    n = float(n_rows) if n_rows is not None else float(released.values[-1] / GRID)
+    n = max(n, 1.0)
+    mean = released.values[:n_columns] / n
+    # James-Stein: a mean that noise alone could have made is drawn to the public centre.
+    noise = n_columns * (released.noise_stddev[0] / n) ** 2
+    centre = onto_grid(inside_box((mean * kept_part(float(mean @ mean), noise))[None], box))[0]
+
+    largest = GRID + float(np.sqrt(centre @ centre))
+    found = narrower_frame(gate, Frame(centre, largest, n), quantile, radius_stage)
+    return found if found.radius < GRID else Frame(np.zeros(n_columns), GRID, n)
+
+
+def inside_box(points: NDArray[np.float64], box: Box | None) -> NDArray[np.float64]:
+    """Move points of shape (k, d) into a public box, where there is one."""
+    return points if box is None else np.minimum(np.maximum(points, box[0]), box[1])
+
+
+def column_stretch(radius: float, widths: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    r"""Return what columns are divided by before clipping, so that noise is small in narrow columns.
+
+    Rows relative to a centre lie in a ball of the radius R and in a box: column j differs by at most its
+    public width b_j. The ellipsoid of least volume around both has the half-axes R s_j, with
+    s_j = sqrt(d) b_j / R for the narrowest columns and one common value 1 / sqrt(lambda) for the others,
+    where lambda = (d - m) / (d - d sum b_j^2 / R^2) over the m narrow ones. Scaled by them, rows lie in the
+    same ball as before, and the noise of a narrow column follows its width. None where no column is narrow.
+    """
+    d = len(widths)
+    squared = np.sort((widths / radius) ** 2)
+    level, m = 1.0, 0  # the common half-axis, squared: 1 / lambda
+    while m < d and d * squared[m] < level:
+        m += 1
+        left = d * (1.0 - squared[:m].sum())
+        if m == d or left <= 0:
+            level = np.inf
+            break
+        level = left / (d - m)
+    if m == 0:
+        return None
+    return np.sqrt(np.minimum(d * (widths / radius) ** 2, level))
+
+
+def first_frame(gate: Gate, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Frame:
+    """Buy a radius about the public centre, and with it the number of rows where that is private (None)."""
+    everything = Frame(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
+    histogram = _distances(gate, everything, stage)
+    if n_rows is None:
+        everything = replace(everything, n_rows=max(1.0, float(histogram.values.sum())))
+    return _narrower(everything, histogram, quantile)
+
+
+def narrower_frame(gate: Gate, frame: Frame, quantile: float, stage: str) -> Frame:
+    """Buy a radius that holds about a fraction `quantile` of rows within a frame, or keep it."""
+    return _narrower(frame, _distances(gate, frame, stage), quantile)
+
+
+def _distances(gate: Gate, frame: Frame, stage: str) -> ReleasedStatistics:
+    return gate.release(stage, DistanceHistogram(frame.centre[None], frame.radius * _EDGES))
+
+
+def _narrower(frame: Frame, histogram: ReleasedStatistics, quantile: float) -> Frame:
+    edges = frame.radius * _EDGES
+    noise = float(histogram.noise_stddev[0])
+    radius = _quantile_radius(histogram.values, noise, edges, frame.n_rows, quantile)
+    return frame if radius is None else replace(frame, radius=radius)
+
+
+def _quantile_radius(
+    histogram: NDArray[np.float64], noise: float, edges: NDArray[np.float64], n: float, quantile: float
+) -> float | None:
+    """Return the smallest edge beyond which the noisy count is no more than the tail, or noise, explains.
+
+    Where noise could hide too many rows the radius errs to the large side, which costs resolution only. Few
+    rows far out may matter more than many near by: a bin that clearly holds rows is not cut off when the
+    second moment from there on is more than a small part of the whole.
+    """
+    if 2 * noise * np.sqrt(len(edges)) > 0.5 * n:
+        return None
+    middles = edges * 2.0**-0.25
+    whole_moment = float((np.maximum(histogram, 0.0) * middles**2).sum())
+    tail, tail_moment = 0.0, 0.0
+    for j in range(len(edges) - 1, 0, -1):
+        tail += histogram[j]
+        tail_moment += histogram[j] * middles[j] ** 2
+        matters = histogram[j] > 2 * noise and tail_moment > _MOST_HIDDEN * whole_moment
+        hidden = min(2 * noise * np.sqrt(len(edges) - j), _MOST_HIDDEN * n)
+        if matters or tail > max((1 - quantile) * n, hidden):
+            return float(edges[j])
+    return float(edges[0])
+
+
+def clip_radius(
+    gate: Gate,
+    stage: str,
+    points: NDArray[np.float64],
+    frame: Frame,
+    noise_per_radius: float,
+    fallback: float,
+) -> float:
+    """Buy the radius at which clipping rows about their nearest point costs least.
+
+    A larger radius means more noise (`noise_per_radius` times the radius moves a centre by that much); a
+    smaller one cuts off more of the rows. Both are estimated from a noisy histogram of distances.
+    """
+    edges = frame.radius * _EDGES
+    released = gate.release(stage, DistanceHistogram(points, edges))
+    noise = float(released.noise_stddev[0])
+    if 2 * noise * np.sqrt(_BINS) > 0.5 * frame.n_rows:
+        return fallback
+    counts = np.where(released.values > noise, released.values, 0.0)
+    middles = (edges + np.concatenate([[0.0], edges[:-1]])) / 2
+    bias = np.array([(counts * np.maximum(middles - edge, 0)).sum() for edge in edges]) / frame.n_rows
+    cost = (noise_per_radius * edges) ** 2 + (0.5 * bias) ** 2
+    best = np.flatnonzero(cost == cost.min())[-1]
+    return float(edges[best])
+
+
+def private_second_moment(gate: Gate, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
+    """Buy the second moment of rows about the frame's centre, in units of its radius.
+
+    Returns the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal noise.
+    """
+    statistic = SecondMoments(frame.centre, frame.radius)
+    released = gate.release(stage, statistic)
+    d = len(frame.centre)
+    unit = statistic.unit
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d)] = released.values / unit
+    matrix = matrix + np.triu(matrix, 1).T
+    return matrix, float(released.noise_stddev[0] / unit)

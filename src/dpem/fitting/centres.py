@@ -1,0 +1,242 @@
+"""Private k-means: a private frame, noisy cells to start from, relative clipped Lloyd steps.
+
+Every stage is one Gaussian mechanism on integers; docs/kmeans.md tells what each buys.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem._threads import one_thread
+from dpem.data.domain import onto_grid
+from dpem.fitting.ball import (
+    Frame,
+    clip_radius,
+    column_stretch,
+    inside_box,
+    narrower_frame,
+    private_frame,
+    private_second_moment,
+)
+from dpem.fitting.box_tree import CellTree
+from dpem.fitting.centres_start import centres_from_cells, refine
+from dpem.fitting.loop import run_em
+from dpem.fitting.shrinkage import kept_part
+from dpem.gate.plan import Plan, Stage
+from dpem.statistics.simple import (
+    LINEAR_BITS,
+    CellHistogram,
+    DistanceHistogram,
+    RelativeSums,
+    SecondMoments,
+    Sums,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+    from dpem.fitting.ball import Box
+    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.progress import Progress
+    from dpem.gate.release import Gate
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.statistics.base import RowStatistic
+
+__all__ = ["LloydModel", "fit_centres", "kmeans_stages", "plan_kmeans"]
+
+DEFAULT_ITERATIONS = 5
+_MOST_AXES = 4
+_GRID_RELEASES = 3  # each may be finer than the one before
+_LOW_DIMENSION = 2  # up to here the grid covers all columns; above, the leading axes
+
+# How many cells per axis the rows must fill for an axis to be used (experiments/kmeans_constants.py).
+_DENSITY = 0.3
+# Shares of mu^2, with and without a second moment to find axes.
+_LOW_SHARES = {"centre": 0.03, "scale": 0.03, "grid": 0.55, "radius": 0.04, "lloyd": 0.35}
+_HIGH_SHARES = {"centre": 0.04, "scale": 0.04, "axes": 0.10, "grid": 0.30, "radius": 0.04, "lloyd": 0.48}
+
+
+def plan_kmeans(
+    n_columns: int, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, iterations: int
+) -> Plan:
+    """Return the plan of a fit: a function of public arguments alone."""
+    stages = kmeans_stages(n_columns, adjacency, iterations)
+    return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+
+def kmeans_stages(
+    n_columns: int, adjacency: str, iterations: int, *, centred: bool = True, share: float = 1.0
+) -> list[Stage]:
+    """Return the stages of a fit, `share` of the budget in all; `centred`: a centre is bought."""
+    shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
+    origin = np.zeros(n_columns)
+    histogram = DistanceHistogram(origin[None], np.ones(1))
+    queries: dict[str, RowStatistic] = {  # of the right kind: frames and centres do not change sensitivities
+        "centre": Sums(n_columns, counted=adjacency == "add_remove"),
+        "scale": histogram,
+        "axes": SecondMoments(origin, 1.0),
+        "grid": histogram,
+        "radius": histogram,
+        "lloyd": RelativeSums(origin[None], 1.0, _count_weight(n_columns, adjacency)),
+    }
+    return [
+        Stage(
+            name,
+            share * part,
+            queries[name].sensitivity(adjacency),
+            {"lloyd": iterations, "grid": _GRID_RELEASES}.get(name, 1),
+        )
+        for name, part in shares.items()
+        if centred or name != "centre"
+    ]
+
+
+def _count_weight(n_columns: int, adjacency: str) -> float:
+    # Replace-one: counts of weight up to 1 are free beside sums, Eq. (S-4). Add/remove: they cost, and sums
+    # of many columns want more of the budget.
+    return 1.0 if adjacency == "replace_one" else float(n_columns**-0.25)
+
+
+@dataclass(frozen=True)
+class LloydModel:
+    """One Lloyd step on relative sums: C_k += clip(S_k / N_k, R).
+
+    The parameters are the centres, integers of shape (k, d) in grid units, inside the public box.
+    """
+
+    frame: Frame
+    radius: float
+    count_weight: float
+    box: Box | None = None
+
+    @cached_property
+    def _stretch(self) -> NDArray[np.float64] | None:
+        return None if self.box is None else column_stretch(self.radius, self.box[1] - self.box[0])
+
+    def statistic(self, parameters: NDArray[np.float64]) -> RelativeSums:
+        """Return counts and relative sums about these centres."""
+        return RelativeSums(parameters, self.radius, self.count_weight, self._stretch)
+
+    def counts(
+        self, parameters: NDArray[np.float64], released: ReleasedStatistics
+    ) -> tuple[NDArray[np.float64], float]:
+        """Return the released counts of the clusters, and the standard deviation of their noise."""
+        units = self.statistic(parameters).count_units
+        return released.values[: len(parameters)] / units, float(released.noise_stddev[0]) / units
+
+    def m_step(self, parameters: NDArray[np.float64], released: ReleasedStatistics) -> NDArray[np.float64]:
+        """Move each centre by its mean relative row; a count below its noise divides by twice the noise."""
+        statistic = self.statistic(parameters)
+        k, d = parameters.shape
+        counts, noise = self.counts(parameters, released)
+        sums = released.values[k:].reshape(k, d) / statistic.unit
+        moves = sums / np.maximum(counts, 2 * noise)[:, None]
+        # James-Stein (from three columns on): a sum that noise alone could have made moves its centre less.
+        noise_squared = max(d - 2, 0) * (float(released.noise_stddev[k]) / statistic.unit) ** 2
+        moves *= kept_part((sums**2).sum(axis=1), noise_squared)[:, None]
+        norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
+        moves *= self.radius / np.maximum(norms, 1.0)
+        if self._stretch is not None:
+            moves *= self._stretch
+        return onto_grid(inside_box(parameters + moves, self.box))
+
+
+def fit_centres(
+    gate: Gate,
+    n_columns: int,
+    n_rows: float | None,
+    n_clusters: int,
+    random_state: PublicRandom,
+    progress: Progress,
+    known: Frame | None = None,
+    box: Box | None = None,
+) -> tuple[NDArray[np.float64], LloydModel, NDArray[np.float64], ReleasedStatistics]:
+    """Run all stages; return the centres, the model of the last step, its start, and its release.
+
+    `known` is a frame that surely holds most rows, from earlier releases: no centre is bought then. `box`
+    holds all rows, in grid units: public knowledge, which all centres are held to.
+    """
+    iterations = gate.plan.stage("lloyd").repeats
+    low = n_columns <= _LOW_DIMENSION
+    progress.step("centre and scale")
+    quantile = 0.998 if low else 0.95
+    if known is None:
+        frame = private_frame(gate, n_columns, n_rows, quantile, ("centre", "scale"), box)
+    else:
+        frame = narrower_frame(gate, known, quantile, "scale")
+    axes, half_widths = (
+        (np.eye(n_columns), np.ones(n_columns)) if low else _leading_axes(gate, frame, n_clusters, progress)
+    )
+    start = _start(gate, frame, axes, half_widths, n_clusters, random_state, progress)
+    start = onto_grid(inside_box(start, box))
+    weight = _count_weight(n_columns, gate.plan.adjacency)
+    lloyd = LloydModel(frame, frame.radius, weight, box)
+    done = 0
+    if len(axes) < n_columns and iterations > 1:  # one wide step lifts centres out of the leading axes
+        start, _, _ = run_em(gate, lloyd, start, ["lloyd"], progress)
+        done = 1
+    progress.step("clipping radius")
+    multiplier = _noise_of_one_row(gate, "lloyd")
+    # Noise of one coordinate sum is about 2 / mu of the radius; a centre averages n / K rows.
+    noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / frame.n_rows
+    fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
+    radius = clip_radius(gate, "radius", start, frame, noise_per_radius, fallback)
+    lloyd = LloydModel(frame, radius, weight, box)
+    centres, before, released = run_em(gate, lloyd, start, ["lloyd"] * (iterations - done), progress)
+    return centres, lloyd, before, released
+
+
+def _leading_axes(
+    gate: Gate, frame: Frame, n_clusters: int, progress: Progress
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the axes along which clusters can be told from noise, and how far the rows reach along each."""
+    progress.step("leading axes")
+    moment, noise = private_second_moment(gate, "axes", frame)
+    d = len(moment)
+    with one_thread():
+        values, vectors = np.linalg.eigh(moment)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): what clears it is real.
+    clear = int((values > 2 * noise * np.sqrt(d)).sum())
+    p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
+    multiplier = _noise_of_one_row(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
+    while p > 2 and (_DENSITY * frame.n_rows / multiplier) ** (2 / (2 + p)) < 6:
+        p -= 1
+    spread = np.sqrt(np.maximum(values[:p], noise) / frame.n_rows)
+    return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
+
+
+def _noise_of_one_row(gate: Gate, stage: str) -> float:
+    """Return a stage's noise over what one row can move, also where the unit of privacy is a person."""
+    return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
+
+
+def _start(
+    gate: Gate,
+    frame: Frame,
+    axes: NDArray[np.float64],
+    half_widths: NDArray[np.float64],
+    n_clusters: int,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> NDArray[np.float64]:
+    """Buy noisy counts of ever finer cells along the axes and return starting centres on the grid of rows."""
+    integer_axes = np.rint(axes * 2.0**LINEAR_BITS)
+    tree = CellTree(half_widths, frame.n_rows)
+    stage = gate.plan.stage("grid")
+    noise = stage.noise_multiplier * stage.sensitivity
+    for release in range(stage.repeats):
+        progress.step(f"noisy cells {release + 1} of {stage.repeats}")
+        refine(tree, noise, n_clusters, stage.repeats - 1 - release)
+        query = CellHistogram(
+            frame.centre, integer_axes, half_widths * frame.radius, tree.halved, np.sort(tree.starts)
+        )
+        tree.add(gate.release("grid", query).values)
+    progress.step("start from the cells")
+    centres = centres_from_cells(tree, noise, n_clusters, random_state)
+    return frame.clip(frame.centre + frame.radius * (centres @ axes))

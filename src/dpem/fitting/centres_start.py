@@ -1,0 +1,112 @@
+"""A start for k-means from a tree of noisy counts: pure post-processing, so that much can be tried."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.cluster import KMeans as PlainKMeans
+
+from dpem._quiet import quiet
+from dpem._threads import one_thread
+from dpem.statistics.simple import CELL_BITS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+    from dpem.fitting.box_tree import CellTree
+
+__all__ = ["centres_from_cells", "refine"]
+
+_MOST_LEAVES = 20_000
+# A leaf is split so finely that each part could hold this many standard deviations of noise; more in early
+# releases, so that thin regions stay whole until they are known to hold rows.
+_FILL, _FILL_EARLIER = 2.0, 1.25
+# What a box must hold to be believed, over the largest noise to expect among all leaves; less where that
+# leaves too few boxes for the clusters.
+_THRESHOLDS = (0.7, 0.35, 0.0)
+_RESTARTS = 24
+
+
+def refine(tree: CellTree, noise: float, n_clusters: int, releases_left: int) -> None:
+    """Split every leaf into as many parts as its rows could fill clearly above the noise."""
+    values, _ = tree.estimate()
+    fill = noise * _FILL * _FILL_EARLIER**releases_left
+    while True:
+        depths = []
+        for depth, (layer, value) in enumerate(zip(tree.layers, values, strict=True)):
+            deeper = np.floor(np.log2(np.maximum(value / fill, 1.0)))
+            if depth == 0:
+                deeper = np.maximum(deeper, np.ceil(np.log2(max(3 * n_clusters, 4 ** len(tree.half_widths)))))
+            deeper[tree.outside(depth)] = 0
+            depths.append(np.minimum(depth + deeper, CELL_BITS).astype(np.int64)[layer.leaf])
+        leaves = sum(float(np.exp2(target - depth).sum()) for depth, target in enumerate(depths))
+        if leaves <= max(_MOST_LEAVES, 2 * len(tree.starts), 8 * n_clusters):
+            break
+        fill *= 2
+    tree.refine(depths)
+
+
+def centres_from_cells(
+    tree: CellTree, noise: float, n_clusters: int, random_state: PublicRandom
+) -> NDArray[np.float64]:
+    """Return starting centres of shape (k, p), in the units of the tree: weighted k-means on clear boxes."""
+    for threshold in _THRESHOLDS:
+        points, weights = _clear_boxes(tree, threshold * noise)
+        if len(points) >= 2 * n_clusters:
+            break
+    with one_thread():
+        return _weighted_kmeans(points, weights, n_clusters, random_state, _RESTARTS)
+
+
+def _clear_boxes(tree: CellTree, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the middles of the smallest boxes that clear the noise, and the part of all rows in each.
+
+    Up: a box clearly holds what the non-negative garrote leaves of its count, or what its halves clearly
+    hold. Down: the rows of a box are shared by its halves in proportion, so that what noise hides in one
+    half is not lost, nor put where no rows are, but counted where rows are known to be.
+    """
+    values, variances = tree.estimate()
+    largest_noise = threshold * np.sqrt(2 * np.log(len(tree.starts)))
+    clear: list[NDArray[np.float64]] = []
+    halves: list[NDArray[np.float64]] = []  # what the halves of a box clearly hold; 0 for a leaf
+    for depth in range(len(tree.layers) - 1, -1, -1):
+        value, limit = values[depth], largest_noise * np.sqrt(variances[depth])
+        held = np.where(value > limit, value - limit**2 / np.maximum(value, np.maximum(limit, 1e-300)), 0.0)
+        held[tree.outside(depth)] = 0.0
+        below = np.zeros(len(held))
+        if clear:
+            below[~tree.layers[depth].leaf] = clear[-1].reshape(-1, 2).sum(axis=1)
+        clear.append(np.maximum(held, below))
+        halves.append(below)
+    points, weights = [], []
+    rows, shares = np.ones(1), np.zeros(0)
+    for depth, (held, below) in enumerate(zip(clear[::-1], halves[::-1], strict=True)):
+        if depth:
+            rows = held * np.repeat(shares, 2)
+        end = (below == 0) & (rows > 0)
+        points.append(tree.boxes(depth)[0][end])
+        weights.append(rows[end])
+        inner = ~tree.layers[depth].leaf
+        shares = (np.where(end, 0.0, rows) / np.where(below > 0, below, 1.0))[inner]
+    return np.concatenate(points), np.concatenate(weights)
+
+
+def _weighted_kmeans(
+    points: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    n_clusters: int,
+    random_state: PublicRandom,
+    restarts: int,
+) -> NDArray[np.float64]:
+    if len(points) < n_clusters:  # repeat points, moved a little, so that there are always k of them
+        again = random_state.randint(len(points), size=n_clusters - len(points))
+        moved = points[again] + 1e-3 * random_state.normal(size=(len(again), points.shape[1]))
+        points = np.concatenate([points, moved])
+        weights = np.concatenate([weights, np.full(len(again), 1e-6)])
+    seed = random_state.randint(2**31 - 1)
+    plain = PlainKMeans(n_clusters, n_init=restarts, random_state=seed)
+    with quiet():  # fewer distinct points than clusters is fine
+        centres: NDArray[np.float64] = plain.fit(points, sample_weight=weights).cluster_centers_
+    return centres

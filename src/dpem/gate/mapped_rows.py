@@ -1,0 +1,67 @@
+"""Releases of statistics that see every row through a map: filled, encoded, projected.
+
+The map works on one row at a time and its rows lie in the ball that the statistic expects, so that the
+statistic's sensitivity is that of the whole.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpem.gate.plan import Plan
+    from dpem.gate.release import Gate
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.sensitivity import Norm
+    from dpem.statistics.base import RowStatistic
+
+__all__ = ["MappedRowsGate"]
+
+
+@dataclass(frozen=True, eq=False)
+class _OfMappedRows:
+    """A statistic of mapped rows (a `RowStatistic`)."""
+
+    statistic: RowStatistic
+    map_rows: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+    @property
+    def size(self) -> int:
+        return self.statistic.size
+
+    @property
+    def noise_shape(self) -> NDArray[np.float64] | None:
+        return self.statistic.noise_shape
+
+    @property
+    def coarse_bits(self) -> int:
+        return self.statistic.coarse_bits
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        return self.statistic.sensitivity(adjacency, norm)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        return self.statistic.sum_block(self.map_rows(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class MappedRowsGate:
+    """A release gate for statistics of mapped rows."""
+
+    gate: Gate
+    map_rows: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the gate."""
+        return self.gate.plan
+
+    def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
+        """Release a statistic of the mapped rows."""
+        return self.gate.release(name, _OfMappedRows(statistic, self.map_rows))

@@ -1,0 +1,289 @@
+"""The one gate between private rows and everything else: charge, then read, then add noise.
+
+The gate owns the rows. A model hands it a row statistic and gets back released statistics; it never sees
+a row or a raw sum. Each stage of the plan can be used as often as was planned and paid, and no more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from dpem.errors import PlanViolationError
+from dpem.gate import released as released_types
+from dpem.gate.interrupts import uninterrupted
+from dpem.gate.progress import tell_listener
+from dpem.gate.recording import RecordedRelease, active_recording
+from dpem.gate.released import RawStatistics, ReleasedStatistics
+from dpem.gate.resume import active_transcript, require_no_recording
+from dpem.gate.unpaid import warn_of_total
+from dpem.privacy.ledger import Charge
+from dpem.privacy.mechanisms import LaplaceMechanism
+from dpem.privacy.randomness import entropy
+from dpem.privacy.sensitivity import for_person
+from dpem.privacy.statement import PrivacyStatement, facts_of
+from dpem.statistics.base import JointStatistic, RowStatistic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data import RowGrid, RowSource
+    from dpem.engines.base import Engine
+    from dpem.gate.plan import Plan, PlannedStage, Stage
+    from dpem.privacy.ledger import Ledger
+    from dpem.privacy.sensitivity import Norm
+    from dpem.statistics.base import PreparedStatistic
+
+__all__ = ["CHARGED", "Gate", "ReleaseGate"]
+
+
+class Gate(Protocol):
+    """What a step of a fit needs of a release gate."""
+
+    @property
+    def plan(self) -> Plan:
+        """What may be released."""
+        ...
+
+    def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
+        """Sum a statistic over all rows and release it under the stage `name` of the plan."""
+        ...
+
+
+CHARGED = "The ledger was charged before the data was read, and stays charged."
+
+
+class ReleaseGate:
+    """Turn raw statistics into released ones, within the plan.
+
+    Parameters
+    ----------
+    plan : Plan
+        What may be released.
+    source, domain : RowSource, Domain
+        The rows, and the public domain that bounds them.
+    engine : Engine
+        What sums a statistic over blocks of rows.
+    ledger : Ledger, optional
+        Where the whole plan is charged, before the first row is read.
+    purpose : str
+        What the ledger records.
+    facts : optional
+        Public facts that tell this fit from others, for one that may be continued after a crash.
+    bounds, bounds_source : mapping of str to str, and str
+        The bounds that rows are held to, in words, and where they came from: for ledger and statement.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        source: RowSource,
+        domain: RowGrid,
+        engine: Engine,
+        *,
+        ledger: Ledger | None,
+        purpose: str,
+        facts: Any = None,
+        bounds: Mapping[str, str] | None = None,
+        bounds_source: str = "declared",
+    ) -> None:
+        self.plan = plan
+        self._bounds, self._bounds_source = dict(bounds or {}), bounds_source
+        # Bounds that were estimated with seeded noise tell of rows, whatever noise is added later.
+        self.insecure_noise = source.schema is not None and source.schema.insecure_bounds
+        self._source, self._domain, self._engine = source, domain, engine
+        self._used: Counter[str] = Counter()
+        self._process = os.getpid()
+        self._transcript = active_transcript()
+        require_no_recording(recording=active_recording() is not None)
+        self.charge: Charge | None = None
+        self.n_rows: float | None = None  # public, or as a release of the fit told it
+        if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
+            with uninterrupted(CHARGED if ledger is not None else None):
+                self._pay(ledger, purpose)
+        else:
+            self.charge = self._transcript.charge
+
+    def _pay(self, ledger: Ledger | None, purpose: str) -> None:
+        """Charge the plan, and note that it was: both, or neither."""
+        if ledger is not None:
+            spend = ledger.spend(
+                self.plan.event,
+                purpose=purpose,
+                adjacency=self.plan.adjacency,
+                unit=self.plan.unit,
+                facts=facts_of(
+                    self.plan.epsilon,
+                    self.plan.delta,
+                    self.plan.accountant,
+                    self._bounds,
+                    self._bounds_source,
+                ),
+                insecure_noise=active_recording() is not None or self.insecure_noise,
+            )
+            self.charge = Charge(ledger.name, spend.number, spend.hash)
+        elif active_recording() is None and entropy().is_secure:
+            warn_of_total(self.plan)
+        if self._transcript is not None:
+            self._transcript.paid(self.charge)
+
+    def close(self) -> None:
+        """Release no more, and let the engine go of rows that it keeps."""
+        self._used.update({stage.name: stage.repeats for stage in self.plan.stages})
+        self._engine.close()
+
+    def statement(self) -> PrivacyStatement:
+        """Return the guarantee of what was released, with the bounds that rows were held to."""
+        plan = self.plan
+        return PrivacyStatement(
+            plan.epsilon,
+            plan.delta,
+            plan.event,
+            adjacency=plan.adjacency,
+            unit=plan.unit,
+            accountant=plan.accountant,
+            bounds=self._bounds,
+            bounds_source=self._bounds_source,
+            insecure_noise=self.insecure_noise,
+            releases=plan.releases,
+        )
+
+    def refine(self, name: str, stages: Sequence[Stage]) -> None:
+        """Replace an unused stage by others chosen from released values, within what it was charged."""
+        if self._used[name]:
+            raise PlanViolationError(
+                f"Expected an unused stage to refine, got {name!r}, which is used up. Refine it before."
+            )
+        self.plan = self.plan.refined(name, stages, by_release=True)
+
+    def release(
+        self,
+        name: str,
+        statistic: RowStatistic,
+        rows: RowGrid | None = None,
+        *,
+        of_findings: bool = False,
+    ) -> ReleasedStatistics:
+        """Sum a statistic over all rows and release it under the stage `name` of the plan.
+
+        `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest;
+        `of_findings`: it maps what the schema made of each cell, not the cells.
+        """
+        stage = self._use(name, statistic)
+        released = self._released_before(stage, statistic)
+        if released is None:
+            grid = rows or self._domain
+            source = self._source.of_findings() if of_findings else self._source
+            raw = RawStatistics(self._engine.sum(statistic, source, grid))
+            released = self._add_noise(stage, statistic, raw, grid, of_findings=of_findings)
+            if self._transcript is not None:
+                self._transcript.add(released)
+        self.insecure_noise |= released.insecure_noise
+        return released
+
+    def release_jointly(
+        self, names: Sequence[str], parts: Sequence[PreparedStatistic]
+    ) -> list[ReleasedStatistics]:
+        """Sum several statistics in one pass over the rows, and release each under its own stage.
+
+        The same releases as of each by itself: none depends on the noise of another.
+        """
+        stages = [self._use(name, part) for name, part in zip(names, parts, strict=True)]
+        joint = JointStatistic(parts)
+        raw: list[RawStatistics] = []
+        released: list[ReleasedStatistics] = []
+        for stage, part in zip(stages, parts, strict=True):
+            found = self._released_before(stage, part)
+            if found is None:
+                if not raw:
+                    total = self._engine.sum(joint, self._source, self._domain)
+                    raw = [RawStatistics(values) for values in joint.split(total)]
+                own = raw[len(released)]
+                found = self._add_noise(stage, part, own, self._domain, of_findings=False)
+                if self._transcript is not None:
+                    self._transcript.add(found)
+            self.insecure_noise |= found.insecure_noise
+            released.append(found)
+        return released
+
+    def _use(self, name: str, statistic: RowStatistic) -> PlannedStage:
+        """Return the stage that pays for a release of this statistic; raise where none does."""
+        stage = self.plan.stage(name)
+        if os.getpid() != self._process:
+            raise PlanViolationError(
+                f"Expected the process that paid for stage {name!r}, got one that was forked from it: both "
+                f"would release the rest of the plan. Fit anew there."
+            )
+        if self._used[name] >= stage.repeats:
+            raise PlanViolationError(
+                f"Expected at most {stage.repeats} releases of stage {name!r}, got one more: it is used up. "
+                f"Plan as many as the fit makes."
+            )
+        norm: Norm = "l1" if isinstance(stage.mechanism, LaplaceMechanism) else "l2"
+        one_row = statistic.sensitivity(self.plan.adjacency, norm)
+        if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
+            raise PlanViolationError(
+                f"Expected a statistic that one unit moves by at most {stage.sensitivity:g}, got one in "
+                f"stage {name!r} that it moves further: it was planned for a smaller sensitivity."
+            )
+        planned = sum(stage.repeats for stage in self.plan.stages)
+        tell_listener(stage.name, self._used.total(), planned)
+        self._used[name] += 1
+        return stage
+
+    def _released_before(self, stage: PlannedStage, statistic: RowStatistic) -> ReleasedStatistics | None:
+        """Return what an earlier run of this fit has released and paid for at this place."""
+        found = None
+        if self._transcript is not None:
+            found = self._transcript.next_release(stage.name, statistic.size)
+        if found is None:
+            return None
+        return ReleasedStatistics(
+            stage.name, found[0], _stddev(stage, statistic), found[1], released_types._GATE
+        )
+
+    def _add_noise(
+        self,
+        stage: PlannedStage,
+        statistic: RowStatistic,
+        raw: RawStatistics,
+        grid: RowGrid,
+        *,
+        of_findings: bool,
+    ) -> ReleasedStatistics:
+        shape, mechanism = statistic.noise_shape, stage.mechanism
+        if isinstance(mechanism, LaplaceMechanism):
+            if shape is not None:
+                raise PlanViolationError(
+                    f"Expected a statistic without a noise shape for Laplace noise, got one in stage "
+                    f"{stage.name!r}: such a statistic is released with Gaussian noise only."
+                )
+            noisy = mechanism.release(raw._values)
+        else:
+            noisy = mechanism.release(raw._values, shape)
+        stddev = _stddev(stage, statistic)
+        values, insecure = noisy.values.astype(np.float64), noisy.insecure_noise
+        recording = active_recording()
+        if recording is not None:
+            release = RecordedRelease(
+                stage.name,
+                raw._values.copy(),
+                values,
+                stage.sensitivity,
+                stage.event,
+                statistic,
+                grid,
+                of_findings,
+            )
+            values, insecure = recording.pass_through(release), True
+        return ReleasedStatistics(stage.name, values, stddev, insecure, released_types._GATE)
+
+
+def _stddev(stage: PlannedStage, statistic: RowStatistic) -> NDArray[np.float64]:
+    shape = statistic.noise_shape
+    return stage.noise_stddev * (np.ones(statistic.size) if shape is None else shape)

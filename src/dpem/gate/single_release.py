@@ -1,0 +1,139 @@
+"""A single charged number about the rows: one plan, one gate, one release."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.data import Domain, Schema
+from dpem.data.column import ABSENT
+from dpem.data.domain import GRID
+from dpem.data.schema import require_schema
+from dpem.engines import engine_for, rows_to_release
+from dpem.gate.opened_ledger import opened_ledger
+from dpem.gate.plan import Plan, PrivacyUnit, Stage
+from dpem.gate.release import ReleaseGate
+from dpem.gate.resume import described
+from dpem.privacy.neighbours import Adjacency
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.ledger import Ledger
+    from dpem.privacy.statement import PrivacyStatement
+    from dpem.statistics.base import RowStatistic
+
+__all__ = ["PrivateValue", "release_one"]
+
+
+@dataclass(frozen=True)
+class PrivateValue:
+    """A released number.
+
+    Attributes
+    ----------
+    value : float
+        The number, with its noise.
+    standard_error : float
+        What the noise does to it.
+    privacy : PrivacyStatement
+        The guarantee.
+    """
+
+    value: float
+    standard_error: float
+    privacy: PrivacyStatement
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def release_one(
+    X: Any,
+    statistic: Callable[[Domain, bool], RowStatistic],
+    value: Callable[[Domain, ReleasedStatistics, int | None], tuple[float, float]],
+    *,
+    purpose: str,
+    map_rows: Callable[[Domain], Any] | None = None,
+    of_findings: bool = False,
+    missing: bool = False,
+    epsilon: float,
+    delta: float,
+    bounds: Any,
+    data_norm: float | None,
+    schema: Schema | None,
+    adjacency: str,
+    rows_per_person: int,
+    person: str | None,
+    ledger: Ledger | str | os.PathLike[str] | None,
+    n_jobs: int | None,
+    keep_distances: bool = True,
+) -> PrivateValue:
+    """Charge, read and release one statistic; `value` turns it into a number and its standard error.
+
+    `map_rows` may replace the map of rows onto the grid by another with the same bound; `of_findings`: it
+    maps what the schema made of each cell; `missing`: the statistic has a use for missing cells.
+    """
+    private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
+    if schema is not None:
+        require_schema(schema)
+        if not of_findings:
+            schema.require_numbers(missing=missing)
+    unit = PrivacyUnit(rows_per_person, person)
+    source = rows_to_release(X, schema, adjacency, unit.rows_per_person, unit.person)
+    if of_findings:
+        source = source.of_findings()
+    domain = Domain.from_arguments(
+        source.n_columns,
+        bounds=bounds,
+        data_norm=data_norm,
+        schema=schema,
+        names=source.names,
+        keep_distances=keep_distances,
+    )
+    query = statistic(domain, private_n)
+    plan = Plan.build(
+        [Stage(purpose, 1.0, query.sensitivity(adjacency))],
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        unit=unit,
+    )
+    ledger = opened_ledger(ledger, schema)
+    grid = map_rows(domain) if map_rows is not None else domain
+    engine = engine_for(source, n_jobs)
+    facts = [domain.describe(source.names), described(query), None if private_n else source.n_rows]
+    gate = ReleaseGate(
+        plan,
+        source,
+        grid,
+        engine,
+        ledger=ledger,
+        purpose=f"dpem.{purpose}",
+        facts=facts,
+        bounds=domain.describe(source.names),
+        bounds_source=domain.source,
+    )
+    released = gate.release(purpose, query)
+    gate.close()
+    number, error = value(domain, released, None if private_n else source.n_rows)
+    return PrivateValue(float(number), float(error), gate.statement())
+
+
+@dataclass(frozen=True)
+class ClippedRows:
+    """Instead of rows, whether each was changed on its way to the grid: one column of 0 or 2^24."""
+
+    domain: Domain
+
+    def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return 2^24 for each row that was clipped or zeroed, 0 for each that was not."""
+        if self.domain.schema is None:
+            return self.domain.changed(columns)
+        return np.where((columns >= ABSENT).any(axis=0), GRID, 0.0)[None]

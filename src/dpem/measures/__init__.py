@@ -1,0 +1,4 @@
+"""Numbers about rows that are no model: bounds, quality of clusters, closeness of tables.
+
+Some are for the owner of the rows, the others are charged and released; each says which.
+"""

@@ -1,0 +1,194 @@
+"""How good a clustering is, and how many rows its bounds cut: for the owner, or charged for release."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.data import Domain
+from dpem.data.domain import GRID
+from dpem.engines import open_rows
+from dpem.errors import InvalidArgumentError
+from dpem.gate.single_release import ClippedRows, PrivateValue, release_one
+from dpem.models.kmeans.nearest_centre import keeps_distances, squared_distance_to_nearest
+from dpem.statistics.simple import LINEAR_BITS, IntervalSum, SquaredDistances
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Schema
+    from dpem.estimator.base import Ledger
+    from dpem.gate.released import ReleasedStatistics
+
+__all__ = ["clipped_fraction", "nicv", "private_nicv"]
+
+
+def nicv(X: Any, centers: NDArray[np.float64], *, bounds: Any = None, schema: Schema | None = None) -> float:
+    """Return the normalised intra-cluster variance: the mean squared distance to the nearest centre.
+
+    It is as sensitive as X. For a number that may be published, see :func:`private_nicv`.
+
+    Parameters
+    ----------
+    X : array, DataFrame, path or function
+        Rows.
+    centers : ndarray of shape (k, d)
+        Centres.
+    bounds : (low, high), optional
+        Public limits of the columns: distances are then in widths of these, as in :class:`dpem.KMeans` with
+        ``scale="bounds"``. Unless given, in the columns' own units.
+    schema : Schema, optional
+        Instead of bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]))
+    0.6666666666666666
+    >>> round(nicv(np.array([[0.0], [1.0], [5.0]]), np.array([[0.0], [4.0]]), bounds=(0, 10)), 6)
+    0.006667
+    """
+    rows = open_rows(X, schema)
+    units = np.ones(rows.n_columns)
+    if bounds is not None or schema is not None:
+        low, high = Domain.from_arguments(rows.n_columns, bounds=bounds, schema=schema).box
+        units = high - low
+    points = np.asarray(centers, dtype=np.float64) / units
+    total, n_rows = 0.0, 0
+    for piece in rows.pieces():
+        for block in piece.blocks():
+            total += squared_distance_to_nearest(block.T / units, points)
+            n_rows += block.shape[1]
+    return total / max(n_rows, 1)
+
+
+def private_nicv(
+    X: Any,
+    centers: NDArray[np.float64],
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    bounds: Any = None,
+    data_norm: float | None = None,
+    schema: Schema | None = None,
+    scale: str | None = None,
+    adjacency: str = "replace_one",
+    rows_per_person: int = 1,
+    person: str | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+) -> PrivateValue:
+    """Return the normalised intra-cluster variance with noise, charged.
+
+    Squared distances are at most the squared diameter of the public domain, and rows are clipped to it.
+
+    Parameters
+    ----------
+    X : array, DataFrame, path, function, Dask or Spark table, or tensor
+        Rows.
+    centers : ndarray of shape (k, d)
+        Public or released centres.
+    epsilon, delta, bounds, data_norm, schema, scale, adjacency, rows_per_person, person, ledger, n_jobs
+        As in :class:`dpem.KMeans`; with ``scale="bounds"`` distances are in widths of the bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(10_000, 2))
+    >>> released = private_nicv(X, np.zeros((1, 2)), epsilon=1.0, data_norm=4.0)
+    >>> abs(released.value - nicv(X, np.zeros((1, 2)))) < 8 * released.standard_error
+    True
+    """
+    points = np.asarray(centers, dtype=np.float64)
+
+    def statistic(domain: Domain, private_n: bool) -> SquaredDistances:
+        inside = points.ndim == 2 and len(points) >= 1 and points.shape[1] == domain.n_columns
+        if not inside or not (np.linalg.norm((points - domain.centre) / domain.scale, axis=1) <= 1).all():
+            raise InvalidArgumentError(
+                f"Expected centers of shape (k, {domain.n_columns}) inside the domain of the rows, got shape "
+                f"{points.shape}, or a centre that is outside or not finite. Nothing was charged."
+            )
+        return SquaredDistances(domain.points_to_grid(points), counted=private_n)
+
+    def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
+        n = n_rows if n_rows is not None else max(1.0, released.values[1] / 2.0**LINEAR_BITS)
+        unit = statistic(domain, n_rows is None).unit * (domain.distance_unit / GRID) ** 2 / n
+        return released.values[0] * unit, released.noise_stddev[0] * unit
+
+    return release_one(
+        X,
+        statistic,
+        value,
+        purpose="private_nicv",
+        keep_distances=keeps_distances(scale, bounds, schema),
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        data_norm=data_norm,
+        schema=schema,
+        adjacency=adjacency,
+        rows_per_person=rows_per_person,
+        person=person,
+        ledger=ledger,
+        n_jobs=n_jobs,
+    )
+
+
+def clipped_fraction(
+    X: Any,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    bounds: Any = None,
+    data_norm: float | None = None,
+    schema: Schema | None = None,
+    adjacency: str = "replace_one",
+    rows_per_person: int = 1,
+    person: str | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+) -> PrivateValue:
+    """Return, with noise and charged, the fraction of rows that are clipped or hold NaN or infinity.
+
+    With a schema, of rows with a cell that is not as declared: out of bounds, an unknown category, no number.
+
+    Parameters
+    ----------
+    X : array, DataFrame, path, function, Dask or Spark table, or tensor
+        Rows.
+    epsilon, delta, bounds, data_norm, schema, adjacency, rows_per_person, person, ledger, n_jobs
+        As in :class:`dpem.KMeans`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(0, 100, size=(10_000, 1))
+    >>> abs(clipped_fraction(X, epsilon=1.0, bounds=(0, 75)).value - 0.25) < 0.05
+    True
+    """
+
+    def value(_: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
+        n = n_rows if n_rows is not None else max(1.0, released.values[1] / GRID)
+        return released.values[0] / GRID / n, released.noise_stddev[0] / GRID / n
+
+    return release_one(
+        X,
+        lambda _, private_n: IntervalSum(counted=private_n),
+        value,
+        purpose="clipped_fraction",
+        map_rows=ClippedRows,
+        of_findings=schema is not None,
+        epsilon=epsilon,
+        delta=delta,
+        bounds=bounds,
+        data_norm=data_norm,
+        schema=schema,
+        adjacency=adjacency,
+        rows_per_person=rows_per_person,
+        person=person,
+        ledger=ledger,
+        n_jobs=n_jobs,
+    )

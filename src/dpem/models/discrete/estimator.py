@@ -1,0 +1,349 @@
+"""Mixtures of independent columns of categories, booleans or counts: plug-in models that are shipped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.errors import InvalidArgumentError
+from dpem.plugin.clipped import read_only
+from dpem.plugin.estimator import ModelEstimator
+from dpem.plugin.product_mixture import CategoricalFamily, PoissonFamily, ProductMixture
+
+if TYPE_CHECKING:
+    import os
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Schema
+    from dpem.estimator.base import Ledger
+    from dpem.plugin.family import Parameters
+
+__all__ = ["BernoulliMixture", "CategoricalMixture", "PoissonMixture"]
+
+_MOST_CATEGORIES = 1000
+
+
+class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What the three share."""
+
+    n_components: int
+    weights_: NDArray[np.float64]
+    _model: ProductMixture
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        schema: Schema | None = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        person: str | None = None,
+        data_quality: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-8,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.person = person
+        self.data_quality = data_quality
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _joint(self, X: Any) -> NDArray[np.float64]:
+        return self._model.log_joint(self._table(X), read_only(self.parameters_)).T
+
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the most probable component for each row. As sensitive as X: keep it with the data."""
+        check_is_fitted(self)
+        return np.asarray(self._joint(X).argmax(axis=1))
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each component for each row, (n, k). As sensitive as X."""
+        check_is_fitted(self)
+        return self._model.responsibilities(self._table(X), read_only(self.parameters_)).T
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Return the log-probability of each row's known cells. As sensitive as X."""
+        check_is_fitted(self)
+        return self._model.log_density_of_rows(self._table(X), read_only(self.parameters_))
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-probability of the rows. As sensitive as X."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None, return_components: bool = False) -> Any:
+        """Draw rows from the model: free, since its parameters are released.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+            How many.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
+        return_components : bool, default False
+            Whether to return the component of each row, too.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), or DataFrame
+            Rows; a DataFrame with the names and types of the schema, where there is one.
+        y : ndarray of shape (n_samples,)
+            With `return_components`: their components, in rising order.
+        """
+        check_is_fitted(self)
+        n = _validate.integer(n_samples, "n_samples")
+        random_state, locked = self._random(random_state), read_only(self.parameters_)
+        labels = self._model.labels(n, locked, random_state)
+        drawn = self._as_declared(self._model.sample_labelled(labels, locked, random_state))
+        return (drawn, labels) if return_components else drawn
+
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.weights_ = parameters["weights"]
+        self.n_components_ = len(self.weights_)
+
+    def _check_parameters(self) -> None:
+        self._model.check_parameters(self.parameters_)
+
+
+class CategoricalMixture(_DiscreteMixture):
+    """Latent classes under differential privacy: a mixture of independent categorical columns.
+
+    Each EM step is one mechanism whose sensitivity does not depend on the number of classes or categories
+    (Eq. S-14). A cell that is missing, where the schema allows it, says nothing of its row.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        How many components.
+    bounds : (low, high)
+        For columns of whole numbers, each number a category; one pair or one per column.
+    schema : Schema
+        Instead of bounds: columns of kind categorical, ordered, boolean or integer.
+    epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
+        As in :class:`dpem.GaussianMixture`.
+    max_iter : int, optional
+        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+    tol : float, default 1e-8
+        For plain EM alone: it ends when no parameter changes by more.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (k,)
+        Parts of the components.
+    probabilities_ : list of ndarray of shape (k, categories)
+        For every column, the probability of each of its categories in each component.
+    categories_ : list of tuple
+        The categories of every column.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to "weights" and "probabilities" (columns side by side).
+    privacy_, plan_, n_iter_
+        The guarantee, every release with its noise, EM steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> sick = np.where(rng.random((10_000, 1)) < 0.6, 0.1, 0.8)
+    >>> answers = np.where(rng.random((10_000, 4)) < sick, "yes", "no")
+    >>> survey = pd.DataFrame(answers, columns=["cough", "fever", "pain", "rash"])
+    >>> answer = {"kind": "categorical", "categories": ["no", "yes"], "outside": "no"}
+    >>> schema = dpem.Schema({name: answer for name in survey.columns})
+    >>> model = dpem.CategoricalMixture(2, epsilon=1.0, schema=schema, random_state=0).fit(survey)
+    >>> bool(abs(model.weights_.max() - 0.6) < 0.1)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.CategoricalMixture"
+    _model: CategoricalFamily
+    probabilities_: list[NDArray[np.float64]]
+    categories_: list[tuple[Any, ...]]
+
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.probabilities_ = self._model.tables(parameters)
+        self.categories_ = [
+            tuple(range(int(column.limits[0]), int(column.limits[1]) + 1))
+            if column.categories is None
+            else column.categories
+            for column in schema.columns
+        ]
+
+    def _make_model(self, schema: Schema) -> CategoricalFamily:
+        k = _validate.integer(self.n_components, "n_components")
+        sizes, first = [], []
+        for column in schema.columns:
+            low, high = column.limits
+            whole = max(-low, high) <= 2.0**53 and high - low < _MOST_CATEGORIES
+            if column.kind == "continuous" or not whole:
+                raise InvalidArgumentError(
+                    f"Expected columns of categories, or of whole numbers within {_MOST_CATEGORIES}, got "
+                    f"column {column.name!r} of kind {column.kind!r}: {column.describe()}. Leave it out with "
+                    f"schema.select, or declare categories."
+                )
+            sizes.append(int(high - low) + 1)
+            first.append(low)
+        return CategoricalFamily(k, tuple(sizes), tuple(first))
+
+    def _columns(self, X: Any) -> Schema:
+        schema = super()._columns(X)
+        return _of_whole_numbers(schema) if self.schema is None else schema
+
+
+class BernoulliMixture(_DiscreteMixture):
+    """A mixture of independent yes/no columns under differential privacy.
+
+    Each EM step is one mechanism whose sensitivity does not depend on the number of components (Eq. S-14).
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        How many components.
+    bounds : (0, 1)
+        For columns of numbers 0 and 1; what lies between is rounded.
+    schema : Schema
+        Instead of bounds: columns of kind boolean, or integer within 0 and 1.
+    epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
+        As in :class:`dpem.GaussianMixture`.
+    max_iter : int, optional
+        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+    tol : float, default 1e-8
+        For plain EM alone: it ends when no parameter changes by more.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (k,)
+        Parts of the components.
+    probabilities_ : ndarray of shape (k, d)
+        How probable a yes is.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to "weights" and "probabilities" (no, then yes, by
+        column).
+    privacy_, plan_, n_iter_
+        The guarantee, every release with its noise, EM steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> p = np.array([[0.9, 0.9, 0.1], [0.1, 0.2, 0.8]])
+    >>> X = rng.random((10_000, 3)) < p[rng.integers(2, size=10_000)]
+    >>> model = dpem.BernoulliMixture(2, epsilon=1.0, bounds=(0, 1), random_state=0).fit(X)
+    >>> bool(abs(model.probabilities_[:, 0].max() - 0.9) < 0.1)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.BernoulliMixture"
+    probabilities_: NDArray[np.float64]
+
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.probabilities_ = parameters["probabilities"][:, 1::2]
+
+    def _make_model(self, schema: Schema) -> CategoricalFamily:
+        k = _validate.integer(self.n_components, "n_components")
+        for column in schema.columns:
+            if column.limits != (0.0, 1.0) or column.kind in {"categorical", "ordered"}:
+                raise InvalidArgumentError(
+                    f"Expected columns of yes and no (kind boolean, or numbers within 0 and 1), got column "
+                    f"{column.name!r}: {column.describe()}. For others take dpem.CategoricalMixture."
+                )
+        d = len(schema.columns)
+        return CategoricalFamily(k, (2,) * d, (0.0,) * d)
+
+    def _columns(self, X: Any) -> Schema:
+        return _of_whole_numbers(super()._columns(X))
+
+
+class PoissonMixture(_DiscreteMixture):
+    """A mixture of independent columns of counts under differential privacy.
+
+    Counts are parts of their public bound: noise is relative to it, so declare the smallest bound that is
+    safe. Each EM step is one mechanism (Eq. S-14).
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        How many components.
+    bounds : (0, high)
+        Public limits of the counts, one or one per column. Counts beyond are clipped.
+    schema : Schema
+        Instead of bounds: columns of kind integer with bounds from 0.
+    epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
+        As in :class:`dpem.GaussianMixture`.
+    max_iter : int, optional
+        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+    tol : float, default 1e-8
+        For plain EM alone: it ends when no parameter changes by more.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (k,)
+        Parts of the components.
+    means_ : ndarray of shape (k, d)
+        Mean counts.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to "weights" and "means".
+    privacy_, plan_, n_iter_
+        The guarantee, every release with its noise, EM steps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> visits = rng.poisson(np.where(rng.random((20_000, 1)) < 0.3, [9.0, 1.0], [2.0, 5.0]))
+    >>> model = dpem.PoissonMixture(2, epsilon=1.0, bounds=(0, 20), random_state=0).fit(visits)
+    >>> bool(np.abs(np.sort(model.means_[:, 0]) - [2, 9]).max() < 1)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.PoissonMixture"
+    means_: NDArray[np.float64]
+
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        super()._keep(schema, parameters)
+        self.means_ = parameters["means"]
+
+    def _make_model(self, schema: Schema) -> PoissonFamily:
+        k = _validate.integer(self.n_components, "n_components")
+        for column in schema.columns:
+            if not column.is_number or column.limits[0] != 0.0:
+                raise InvalidArgumentError(
+                    f"Expected columns of counts (kind integer, bounds from 0), got column {column.name!r}: "
+                    f"{column.describe()}."
+                )
+        return PoissonFamily(k, tuple(column.limits[1] for column in schema.columns))
+
+    def _columns(self, X: Any) -> Schema:
+        return _of_whole_numbers(super()._columns(X))
+
+
+def _of_whole_numbers(schema: Schema) -> Schema:
+    """Declare numbers as whole ones."""
+    continuous = [column.name for column in schema.columns if column.kind == "continuous"]
+    return schema.declare({name: {"kind": "integer"} for name in continuous}) if continuous else schema

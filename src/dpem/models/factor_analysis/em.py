@@ -1,0 +1,268 @@
+"""EM for factor analysis on a second moment alone: whatever noise the moment holds, EM on it is free.
+
+With loadings W, noise variances Psi, G = (I + W' Psi^-1 W)^-1, B = Psi^-1 W G and L = Lambda B, one step is
+
+    W = L (G + B' L)^-1,    Psi = diag(Lambda) - rowsum(W * L).
+
+Only K x K matrices are inverted, and Lambda is only ever multiplied by K columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+
+__all__ = [
+    "LARGEST_DENSE",
+    "DenseMoment",
+    "Factors",
+    "LowRankMoment",
+    "Moment",
+    "fit_factors",
+    "leading",
+    "principal_factors",
+]
+
+LARGEST_DENSE = 1024  # columns; beyond, only leading eigenvectors are taken
+_FURTHER_LEADING, _LEADING_STEPS = 10, 30
+_SMALLEST_VARIANCE = 1e-300
+_STARTS_IN_FEW_COLUMNS, _FEW_COLUMNS = 4, 50
+
+
+class Moment(Protocol):
+    """A symmetric matrix that can be multiplied, and whose diagonal is known."""
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal, (d,)."""
+        ...
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with (d, k) columns."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class DenseMoment:
+    """A matrix, and its diagonal where that is known better than from the matrix."""
+
+    matrix: NDArray[np.float64]
+    variances: NDArray[np.float64] | None = None
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal, (d,)."""
+        return np.diagonal(self.matrix).copy() if self.variances is None else self.variances
+
+    @classmethod
+    def positive_part(cls, matrix: NDArray[np.float64], least: float) -> DenseMoment:
+        """Drop the negative eigenvalues that noise made, but keep the raw diagonal, which that would inflate.
+
+        Entries of the diagonal are at least `least`.
+        """
+        raw = np.diagonal(matrix).copy()
+        values, vectors = np.linalg.eigh(matrix)
+        positive = values > 0
+        vectors = vectors[:, positive] * np.sqrt(values[positive])
+        return cls(vectors @ vectors.T, np.maximum(raw, least))
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with (d, k) columns."""
+        return np.asarray(self.matrix @ columns)
+
+
+@dataclass(frozen=True, eq=False)
+class LowRankMoment:
+    """left @ core @ left' and a diagonal beside it, for many columns."""
+
+    left: NDArray[np.float64]  # (d, p)
+    core: NDArray[np.float64]  # (p, p)
+    beside: NDArray[np.float64]  # (d,)
+
+    @property
+    def diagonal(self) -> NDArray[np.float64]:
+        """The diagonal, (d,)."""
+        return np.asarray(((self.left @ self.core) * self.left).sum(axis=1) + self.beside)
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the product with (d, k) columns."""
+        return np.asarray(self.left @ (self.core @ (self.left.T @ columns)) + self.beside[:, None] * columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """Loadings (d, k) and noise variances (d,): a covariance W W' + Psi.
+
+    `rotated` makes W' Psi^-1 W diagonal and falling, and the largest loading of each factor positive.
+    """
+
+    loadings: NDArray[np.float64]
+    noise: NDArray[np.float64]
+
+    @property
+    def covariance(self) -> NDArray[np.float64]:
+        """W W' + Psi, dense."""
+        return np.asarray(self.loadings @ self.loadings.T + np.diag(self.noise))
+
+    def scaled(self, scale: NDArray[np.float64] | float) -> Factors:
+        """Return the factors of rows whose columns are multiplied by `scale`."""
+        factors = np.broadcast_to(np.asarray(scale, dtype=np.float64), self.noise.shape)
+        return Factors(self.loadings * factors[:, None], self.noise * factors**2)
+
+    def rotated(self) -> Factors:
+        """Return the same covariance with loadings in their canonical order, rotation and signs."""
+        inner = self.loadings.T @ (self.loadings / self.noise[:, None])
+        loadings = self.loadings @ np.linalg.eigh(inner)[1][:, ::-1]
+        largest = np.abs(loadings).argmax(axis=0)
+        signs = np.where(loadings[largest, np.arange(loadings.shape[1])] < 0, -1.0, 1.0)
+        return Factors(np.asarray(loadings * signs), self.noise)
+
+
+def principal_factors(moment: LowRankMoment, n_components: int, least_noise: float) -> Factors:
+    """Take the leading eigenvectors as factors, as if the noise of all columns were alike, then their noise.
+
+    For a moment whose `left` is orthonormal and whose `beside` is one number. Less likely than what EM finds
+    in a moment without noise, but not led astray by variances of single columns in one that is mostly noise.
+    """
+    values, vectors = np.linalg.eigh(moment.core)
+    k, diagonal = n_components, moment.diagonal
+    strengths = np.maximum(values[-k:] + moment.beside[0], 0.0)
+    alike = max(float(diagonal.sum() - strengths.sum()), 0.0) / max(len(diagonal) - k, 1)
+    lengths = np.sqrt(np.maximum(strengths - alike, 1e-6 * strengths))
+    loadings = moment.left @ (vectors[:, -k:] * lengths)
+    diagonal = np.maximum(diagonal, _SMALLEST_VARIANCE)
+    return Factors(loadings, np.maximum(diagonal - (loadings**2).sum(axis=1), least_noise * diagonal))
+
+
+def fit_factors(
+    moment: Moment,
+    n_components: int,
+    random_state: PublicRandom | None,
+    *,
+    least_noise: NDArray[np.float64] | float = 1e-3,
+    start: Factors | None = None,
+    max_iter: int = 2000,
+    tol: float = 1e-7,
+) -> tuple[Factors, int]:
+    """Fit factors to a second moment; return them and the steps that EM took.
+
+    Parameters
+    ----------
+    moment : Moment
+        The second moment, noisy or not, without negative eigenvalues.
+    n_components : int
+        Factors.
+    random_state : PublicRandom, optional
+        Draws further starts where there are few columns; the most likely fit is kept.
+    least_noise : float or ndarray of shape (d,)
+        Noise variances are at least this part of the diagonal.
+    start : Factors, optional
+        Where to start instead, once.
+    max_iter, tol : int, float
+        Stop after so many steps, or when ten of them gain less than `tol` per column.
+    """
+    diagonal = np.maximum(moment.diagonal, _SMALLEST_VARIANCE)
+    d, k = len(diagonal), n_components
+    unit = _Correlations(moment, np.sqrt(diagonal))
+    if start is not None:
+        begin = start.scaled(1 / unit.widths)
+        starts = [begin.loadings]
+        first_noise = np.clip(begin.noise, least_noise, 1.0)
+    else:
+        starts = [_start(unit, d, k)]
+        if random_state is not None and d <= _FEW_COLUMNS:
+            starts += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
+        first_noise = np.full(d, 0.5)
+    fits = [_em(unit, Factors(loadings, first_noise), least_noise, max_iter, tol) for loadings in starts]
+    factors, steps = max(fits, key=lambda fit: _log_likelihood(unit, fit[0]))
+    return factors.scaled(unit.widths), steps
+
+
+@dataclass(frozen=True, eq=False)
+class _Correlations:
+    """A moment in units of its own diagonal, so that columns of any unit converge alike."""
+
+    moment: Moment
+    widths: NDArray[np.float64]
+
+    def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        inverse = 1 / self.widths[:, None]
+        return np.asarray(self.moment.times(columns * inverse) * inverse)
+
+
+def _start(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
+    """Start from the leading eigenvectors, a little shorter than they are."""
+    if d <= LARGEST_DENSE:
+        values, vectors = np.linalg.eigh(unit.times(np.eye(d)))
+        values, vectors = values[-k:], vectors[:, -k:]
+    else:
+        values, vectors = leading(unit.times, d, k)
+    return np.asarray(vectors * np.sqrt(np.maximum(0.8 * values, 1e-6)))
+
+
+def leading(
+    times: Callable[[NDArray[np.float64]], NDArray[np.float64]], d: int, k: int, shift: float = 0.0
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return about the k largest eigenvalues, rising, and their vectors, of a large symmetric matrix.
+
+    Subspace iteration from a fixed start: the same bits every time, which Lanczos methods that restart at
+    random do not give. `shift` must exceed what negative eigenvalues reach below zero.
+    """
+    wide = min(d, k + _FURTHER_LEADING)
+    start = np.cos(np.outer(np.arange(1, d + 1), np.sqrt(np.arange(2, wide + 2))))
+    vectors = np.linalg.qr(start)[0]
+    for _ in range(_LEADING_STEPS):
+        vectors = np.linalg.qr(times(vectors) + shift * vectors)[0]
+    inner = vectors.T @ times(vectors)
+    values, turn = np.linalg.eigh((inner + inner.T) / 2)
+    return values[-k:], np.asarray(vectors @ turn[:, -k:])
+
+
+def _em(
+    unit: _Correlations,
+    factors: Factors,
+    least_noise: NDArray[np.float64] | float,
+    max_iter: int,
+    tol: float,
+) -> tuple[Factors, int]:
+    d, k = factors.loadings.shape
+    before, step = -np.inf, 0
+    for step in range(1, max_iter + 1):
+        over_noise = factors.loadings / factors.noise[:, None]
+        g = np.linalg.inv(np.eye(k) + factors.loadings.T @ over_noise)
+        b = over_noise @ g
+        product = unit.times(b)
+        loadings = product @ _inverse(g + b.T @ product)
+        noise = np.maximum(1.0 - (loadings * product).sum(axis=1), least_noise)
+        factors = Factors(loadings, noise)
+        if step % 10 == 0:
+            now = _log_likelihood(unit, factors)
+            if abs(now - before) < tol * d:
+                break
+            before = now
+    return factors, step
+
+
+def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Invert a K x K matrix that would be positive definite without noise, and is made so."""
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    values = np.maximum(values, 1e-9 * max(float(values[-1]), 1e-9))
+    return np.asarray(vectors / values @ vectors.T)
+
+
+def _log_likelihood(unit: _Correlations, factors: Factors) -> float:
+    """Return twice the mean log-likelihood, less constants, of rows with this moment."""
+    over_noise = factors.loadings / factors.noise[:, None]
+    inner = np.eye(factors.loadings.shape[1]) + factors.loadings.T @ over_noise
+    explained = np.linalg.solve(inner, over_noise.T @ unit.times(over_noise))
+    log_det = np.log(factors.noise).sum() + np.linalg.slogdet(inner)[1]
+    return float(-log_det - (1 / factors.noise).sum() + np.trace(explained))

@@ -1,0 +1,469 @@
+"""Private factor analysis with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from dpem import _validate
+from dpem._threads import one_thread
+from dpem._warnings import warn
+from dpem.data.domain import GRID
+from dpem.errors import WeakSignalWarning
+from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.planned_columns import Forecast
+from dpem.fitting.standard_errors import spread_of_draws
+from dpem.gate.plan import Plan, PrivacyUnit
+from dpem.gate.progress import Progress
+from dpem.models.factor_analysis.density import FactorDensityMixin
+from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
+from dpem.models.factor_analysis.fit import FactorRequest, FactorShape, fit_moment
+from dpem.models.factor_analysis.forecast import noise_of_factors
+from dpem.statistics.projection import ProjectedDomain, orthonormal_basis
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain, RowSource, Schema
+    from dpem.estimator.base import Ledger, PublicRandom
+    from dpem.models.factor_analysis.em import Moment
+    from dpem.models.factor_analysis.fit import FittedMoment
+
+__all__ = ["FactorAnalysis", "factors_allowed"]
+
+_PARTS = ("mean", "components", "noise_variance")
+_SMALLEST_PLAIN_NOISE = 1e-12  # as in scikit-learn
+# Draws for standard errors: as many as one or two times the work of the fit allows.
+_DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
+
+
+class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
+    r"""Factor analysis under differential privacy: rows are W z + mean + noise of its own for every column.
+
+    Small shares of the budget buy where the data lies and how wide each column is; then the second moment is
+    released a few times, each time in the frame of the model before, so that noise is relative to what is
+    known. EM on the released moment is free (docs/factor-analysis.md).
+
+    Parameters
+    ----------
+    n_components : int, default 2
+        Factors. `dpem.factors_allowed` tells how many noise leaves room for.
+    epsilon : float
+        The privacy budget. ``math.inf`` runs plain EM on the sample moment, marked as not private.
+    delta : float, default 1e-6
+        The other half of the budget: choose it well below one over the number of rows.
+    bounds : (low, high)
+        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+    data_norm : float
+        Instead of bounds: a public limit on the Euclidean norm of a row.
+    schema : Schema
+        Instead of bounds: columns with their public bounds.
+    basis : array-like of shape (n_features, p), optional
+        Public orthonormal directions, those that are expected to vary most first, such as
+        `dpem.cosine_basis` for pictures. Rows are seen in these p coordinates; what lies outside them counts
+        as noise about the domain's centre, alike for all columns. It must not come from the rows.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
+    max_iter, tol : int and float
+        For the fit without privacy alone: EM stops after `max_iter` steps, or when ten of them raise the
+        log-likelihood by less than `tol` per column.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds the free post-processing and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Threads: all cores unless given; -2 is all but one. The result does not depend on it.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        Loadings, in the columns' units, strongest factor first.
+    noise_variance_ : ndarray of shape (n_features,)
+        Variance of each column that no factor explains; always positive.
+    mean_ : ndarray of shape (n_features,)
+        Mean of the rows.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last moment alone does to "mean", "components" and "noise_variance".
+    privacy_ : PrivacyStatement
+        The guarantee.
+    plan_ : Plan
+        Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
+    n_iter_ : int
+        EM steps of the last fit to a released moment.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There is no ``loglike_``: it is not private. Rows with NaN or infinite values count as the centre of the
+    domain: an error would tell that there are such rows, and a missing cell needs a model of its own. What
+    `transform` and `score` return is as sensitive as the rows that they are given; they refuse NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> loadings = np.array([[2.0, 2.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0]])
+    >>> X = rng.normal(size=(20_000, 2)) @ loadings + rng.normal(size=(20_000, 4))
+    >>> model = dpem.FactorAnalysis(2, epsilon=1.0, bounds=(-10, 10)).fit(X)
+    >>> bool(np.abs(model.get_covariance() - loadings.T @ loadings - np.eye(4)).max() < 0.5)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.FactorAnalysis"
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ("mean_", "components_", "noise_variance_")
+
+    standard_errors_: dict[str, NDArray[np.float64]]
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        schema: Schema | None = None,
+        basis: Any = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        person: str | None = None,
+        data_quality: bool = True,
+        max_iter: int = 2000,
+        tol: float = 1e-7,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.schema = schema
+        self.basis = basis
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.person = person
+        self.data_quality = data_quality
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fit ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the factors.
+
+        The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
+        the domain, values beyond the bounds are clipped, and neither raises.
+
+        Parameters
+        ----------
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
+            Numeric rows, wherever they are (docs/scale.md).
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_arguments()
+        random_state = self._random()
+        source, domain = self._source(X, keep_distances=self._keeps_distances)
+        progress = Progress("FactorAnalysis", self.verbose)
+        request, projected = self._request(domain)
+        if self._plain:
+            rows = self._plain_rows(source, domain)
+            return self._fit_plain(source, rows, request.n_components, random_state, progress)
+        n_rows = self._public_rows(source)
+        plan = self._plan(request, n_rows, domain, source.names)
+        gate = self._gate(plan, source, domain, projected)
+        with self._charged():
+            quality = self._release_quality(gate)
+            fitted = fit_moment(gate, request, n_rows, random_state, progress)
+            progress.step("factors")
+            with one_thread():
+                mean, factors, n_iter = self._fit_factors(fitted, projected, random_state)
+            progress.step("standard errors")
+            errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
+        scale = domain.scale
+        # Public knowledge: the mean lies in the bounds.
+        self._keep(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
+        units = (scale, scale, scale**2)
+        self.standard_errors_ = {
+            name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)
+        }
+        self.n_iter_ = n_iter
+        self._state(gate, source, quality)
+        return self
+
+    def _check_arguments(self) -> None:
+        _validate.integer(self.n_components, "n_components")
+        _validate.integer(self.max_iter, "max_iter")
+        _validate.non_negative(self.tol, "tol")
+        self._check_budget()
+
+    @property
+    def _keeps_distances(self) -> bool:
+        return self.basis is not None
+
+    def _request(self, domain: Domain) -> tuple[FactorRequest, ProjectedDomain | None]:
+        """Return what the arguments ask for, and the domain as the basis sees it."""
+        d, k = domain.n_columns, self.n_components
+        basis = None if self.basis is None else orthonormal_basis(self.basis, d)
+        most, what = (d, "columns") if basis is None else (basis.shape[1], "directions of the basis")
+        if k > most:
+            raise _validate.fail(f"at most as many factors as {what} ({most})", "n_components", k)
+        if basis is None:
+            return FactorRequest(k, d), None
+        projected = ProjectedDomain(domain, basis)
+        return FactorRequest(k, projected.n_columns, (d, basis.shape[1])), projected
+
+    def _weakness(self) -> str:
+        """Compare what noise does to a column's mean with the column's own deviation."""
+        spread = np.sqrt((self.components_**2).sum(axis=0) + self.noise_variance_)
+        noisy = int((self.standard_errors_["mean"] > spread / 2).sum())
+        if not noisy:
+            return ""
+        return (
+            f"Noise moves the mean of {noisy} of {len(spread)} columns by more than half of their deviation."
+        )
+
+    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
+        planned, domain = self._columns_to_plan(columns, spread)
+        request, _ = self._request(domain)
+        plan = self._plan(request, n_rows, domain, planned.names)
+        granted, noise = noise_of_factors(request, plan, n_rows, planned)
+        asked = {"factors that stand out": self.n_components}
+        return Forecast(plan, asked, granted, noise, planned.assumption)
+
+    def _plan(
+        self,
+        request: FactorRequest,
+        n_rows: int | None,
+        domain: Domain,
+        names: Sequence[str] | None = None,
+    ) -> Plan:
+        """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
+        plan = self._with_quality(
+            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        )
+        if n_rows is None:
+            for kind in FactorShape.all_kinds():  # whichever it will be: its noise must be one to be drawn
+                plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)
+            return plan
+        shape = FactorShape.allowed(request.n_columns, n_rows, plan)
+        most = request.n_columns if request.basis_shape is None else request.basis_shape[1]
+        refined = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        if not _warn_if_hidden(request.n_components, most, shape, plan) and request.basis_shape is None:
+            columns = self._planned_columns(domain, names)
+            _, entries = noise_of_factors(request, refined, n_rows, columns)
+            means = [entry for entry in entries if entry.parameter == "mean"]
+            self._warn_of_noise(means, domain, plan, ", narrower public bounds", stacklevel=3)
+        return refined
+
+    def _fit_plain(
+        self,
+        source: RowSource,
+        rows: NDArray[np.float64],
+        k: int,
+        random_state: PublicRandom,
+        progress: Progress,
+    ) -> Self:
+        mean = rows.mean(axis=0)
+        centred = (rows - mean) / np.sqrt(len(rows))
+        n, d = rows.shape
+        moment: Moment = DenseMoment(centred.T @ centred)
+        if d > n:
+            moment = LowRankMoment(centred.T, np.eye(n), np.zeros(d))
+        progress.step("factors")
+        factors, self.n_iter_ = fit_factors(
+            moment, k, random_state, least_noise=1e-6, max_iter=self.max_iter, tol=self.tol
+        )
+        if self.n_iter_ >= self.max_iter:
+            warnings.warn(
+                f"Plain EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        self._keep(mean, Factors(factors.loadings, np.maximum(factors.noise, _SMALLEST_PLAIN_NOISE)))
+        fitted = (self.mean_, self.components_, self.noise_variance_)
+        self.standard_errors_ = {name: np.zeros_like(v) for name, v in zip(_PARTS, fitted, strict=True)}
+        self._state_not_private(source)
+        return self
+
+    def _fit_factors(
+        self, fitted: FittedMoment, projected: ProjectedDomain | None, random_state: PublicRandom
+    ) -> tuple[NDArray[np.float64], Factors, int]:
+        """Return mean, factors and EM steps, in units of the ball."""
+        factors, n_iter = fitted.factors, fitted.n_iter
+        mean, moment = _of_columns(fitted.mean, fitted.moment, projected)
+        if projected is not None and fitted.single and isinstance(moment, LowRankMoment):
+            factors = principal_factors(moment, self.n_components, fitted.least_noise)
+        elif factors is None:
+            factors, n_iter = fit_factors(
+                moment, self.n_components, random_state, least_noise=fitted.least_noise, tol=1e-6
+            )
+        return mean, factors.scaled(np.sqrt(fitted.size)).rotated(), n_iter
+
+    def _draws(
+        self,
+        fitted: FittedMoment,
+        own: Factors,
+        projected: ProjectedDomain | None,
+        random_state: PublicRandom,
+    ) -> Iterator[tuple[NDArray[np.float64], ...]]:
+        """Fit again under fresh noise of the last release; turn loadings to those fitted."""
+        scale = float(np.sqrt(fitted.size))
+        many = len(fitted.mean) > _MANY_COLUMNS
+        for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
+            mean, moment = _of_columns(*fitted.redraw(random_state), projected)
+            if projected is not None and fitted.single and isinstance(moment, LowRankMoment):
+                factors = principal_factors(moment, self.n_components, fitted.least_noise)
+            else:
+                factors, _ = fit_factors(
+                    moment,
+                    self.n_components,
+                    random_state,
+                    least_noise=fitted.least_noise,
+                    start=own.scaled(1 / scale),
+                    max_iter=200,
+                    tol=1e-6,
+                )
+            factors = factors.scaled(scale)
+            left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))
+            yield mean, (factors.loadings @ left @ right).T, factors.noise
+
+    def _public_domain(self, n_columns: int) -> Domain:
+        return self._domain(n_columns, keep_distances=self.basis is not None)
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        return super()._saved_parameters() | {"basis": None}  # among the arrays
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        arrays = super()._arrays()
+        if self.basis is not None:
+            arrays["basis"] = np.array(self.basis, dtype=np.float64)
+        return arrays
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        basis = arrays.pop("basis", None)
+        if basis is not None:
+            self.basis = orthonormal_basis(basis, self.n_features_in_)
+        super()._restore_arrays(arrays)
+        self._restore_standard_errors(arrays)
+
+    def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
+        shapes = super()._saved_shapes()
+        return shapes | {f"standard_error_{name}": shapes[f"{name}_"] for name in _PARTS}
+
+
+def _of_columns(
+    mean: NDArray[np.float64], moment: Moment, projected: ProjectedDomain | None
+) -> tuple[NDArray[np.float64], Moment]:
+    """Return mean and moment of the table's columns, in units of the ball, from those of coordinates.
+
+    B S B' within the basis; outside it, the mean squared length of the rest, alike for all columns.
+    """
+    if projected is None:
+        return mean, moment
+    basis, shrinkage = projected.basis, projected.shrinkage
+    d, p = basis.shape
+    inside = moment.times(np.eye(len(mean))) / shrinkage**2
+    outside = 0.0
+    if p < d:
+        outside = (max(float(inside[p, p]), 0.0) + float(mean[p] / shrinkage) ** 2) / (d - p)
+    core = inside[:p, :p] - outside * np.eye(p)
+    return basis @ (mean[:p] / shrinkage), LowRankMoment(basis, core, np.full(d, outside))
+
+
+def factors_allowed(
+    n_rows: int,
+    n_columns: int,
+    *,
+    epsilon: float,
+    delta: float = 1e-6,
+    adjacency: str = "replace_one",
+    rows_per_person: int = 1,
+) -> int:
+    """Return how many factors noise leaves room for: from public numbers alone, nothing is read or charged.
+
+    It is a rule of thumb: so many factors of equal strength that explain half of all variance would just
+    stand out of the noise of the moment. Fewer, stronger ones stand out more.
+
+    Parameters
+    ----------
+    n_rows : int
+        Rows of the table.
+    n_columns : int
+        Its columns, or the directions of a basis.
+    epsilon, delta : float
+        The budget.
+    adjacency, rows_per_person
+        As in `FactorAnalysis`.
+
+    Returns
+    -------
+    int
+        Factors, from 0 to one less than there are columns.
+
+    Examples
+    --------
+    >>> factors_allowed(50_000, 100, epsilon=1.0)
+    99
+    >>> factors_allowed(400, 4096, epsilon=0.3)  # the paper's Olivetti figure
+    0
+    """
+    n, d = _validate.integer(n_rows, "n_rows"), _validate.integer(n_columns, "n_columns")
+    unit = PrivacyUnit(_validate.integer(rows_per_person, "rows_per_person"))
+    plan = FactorRequest(1, d).plan(epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    return _allowed(d, FactorShape.allowed(d, n, plan))
+
+
+def _allowed(n_columns: int, shape: FactorShape) -> int:
+    return min(n_columns - 1, int(n_columns * shape.factors))
+
+
+def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> bool:
+    """Say from public numbers when noise leaves room for fewer factors, and what would help."""
+    if k <= n_columns * shape.factors:
+        return False
+    allowed = _allowed(n_columns, shape)
+    needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
+    warn(
+        f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for "
+        f"about {allowed} factors that share half of the variance. The rest may be noise. Use epsilon "
+        f"of about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
+        WeakSignalWarning,
+        stacklevel=4,
+    )
+    return True

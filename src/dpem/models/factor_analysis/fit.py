@@ -1,0 +1,302 @@
+"""Private factor analysis: where rows lie, how wide columns are, then moments in ever better frames.
+
+Every stage is one Gaussian mechanism on integers; docs/factor-analysis.md tells what each buys. All
+values are in units of the public ball.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem._threads import one_thread
+from dpem.data.domain import GRID, onto_grid
+from dpem.fitting.ball import Frame, first_frame, narrower_frame
+from dpem.fitting.noise import noise_of_one_row
+from dpem.fitting.shrinkage import clear_part, noise_edge
+from dpem.gate.plan import Plan, Stage
+from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
+from dpem.models.factor_analysis.one_round import MomentRound, Spread
+from dpem.statistics.frame_sizes import FrameSizes
+from dpem.statistics.gaussian import FrameMoments
+from dpem.statistics.simple import ColumnSquares, DistanceHistogram, RelativeSums
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.progress import Progress
+    from dpem.gate.release import ReleaseGate
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.models.factor_analysis.em import Factors, Moment
+    from dpem.statistics.base import RowStatistic
+
+__all__ = ["FactorRequest", "FactorShape", "FittedMoment", "fit_moment"]
+
+# Shares of the budget. Moments and sizes depend on the number of rounds, which the noise level decides.
+_RADIUS, _CENTRE, _SPREAD, _SCALE = 0.05, 0.06, 0.03, 0.06
+_MOMENTS = {4: (0.07, 0.10, 0.18, 0.45), 2: (0.30, 0.50), 1: (0.80,)}
+_SIZE = {4: 0.015, 2: 0.03, 1: 0.04}
+_RESERVED = "rest"
+_HELD = 0.9  # part of the rows that the first two radii are to hold
+_STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM
+_LEAST_SIZE = 0.05  # a size below is noise
+_GOOD_SIZE = 0.1  # noise of a size that can be relied on
+_PASSED_ON = 0.03  # of the edge of the noise: what noise variances are at least, relative to their columns
+
+
+@dataclass(frozen=True)
+class FactorRequest:
+    """What is asked for: public arguments alone.
+
+    Attributes
+    ----------
+    n_components : int
+        Factors.
+    n_columns : int
+        Coordinates of a row: its columns, or those of a basis and the length of the rest.
+    basis_shape : (int, int), optional
+        Columns of the table and directions of the basis. The directions are ordered, those that are expected
+        to vary most first.
+    """
+
+    n_components: int
+    n_columns: int
+    basis_shape: tuple[int, int] | None = None
+
+    @cached_property
+    def expected(self) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
+        """How variance is expected to be shared among coordinates, and which of them are alike.
+
+        Columns are alike. The i-th direction of a basis is expected to have a part of 1/i, the spectrum of
+        natural images, and is alike those of its octave.
+        """
+        d = self.n_columns
+        if self.basis_shape is None:
+            return np.full(d, 1 / d), [np.arange(d)]
+        columns, directions = self.basis_shape
+        rank = np.arange(1, directions + 1)
+        octave = np.floor(np.log2(rank))
+        groups = [np.flatnonzero(octave == o) for o in range(int(octave[-1]) + 1)]
+        weights = 1 / rank
+        if directions < columns:
+            weights = np.append(weights, math.log(columns / directions))
+            groups.append(np.array([directions]))
+        return weights / weights.sum(), groups
+
+    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+        """Return the first stage, and one that holds the rest until the number of rows is known."""
+        first = DistanceHistogram(np.zeros((1, self.n_columns)), np.ones(1)).sensitivity(adjacency)
+        stages = [Stage("radius", _RADIUS, first), Stage(_RESERVED, 1 - _RADIUS, first)]
+        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+    def stages(self, shape: FactorShape, adjacency: str) -> list[Stage]:
+        """Return the stages after the first."""
+        shares = {"centre": _CENTRE, "spread": _SPREAD, "scale": _SCALE}
+        for j, share in enumerate(_MOMENTS[shape.rounds], 1):
+            shares |= {f"size {j}": _SIZE[shape.rounds], f"moment {j}": share}
+        if shape.rounds > 1:
+            shares["size"] = _SIZE[shape.rounds]
+        # One statistic of every kind: frames, centres and radii do not change sensitivities.
+        origin = np.zeros(self.n_columns)
+        frame = Spread(origin, np.ones(self.n_columns)).components(0.0)
+        queries: dict[str, RowStatistic] = {
+            "centre": RelativeSums(origin[None], 1.0, 0.0),
+            "spread": DistanceHistogram(origin[None], np.ones(1)),
+            "scale": ColumnSquares(origin, np.ones(self.n_columns), 1.0),
+            "size": FrameSizes(frame, 1.0),
+            "moment": FrameMoments(frame, 1, "full", 1.0, 1.0),
+        }
+        sensitivities = {name: query.sensitivity(adjacency) for name, query in queries.items()}
+        return [
+            Stage(name, share, sensitivities[name.rstrip(" 0123456789")]) for name, share in shares.items()
+        ]
+
+
+@dataclass(frozen=True)
+class FactorShape:
+    """What the noise level allows: from public numbers, or the noisy number of rows where that is private.
+
+    Attributes
+    ----------
+    rounds : int
+        Moments released, each in the frame of the one before.
+    noise_level : float
+        nu: the largest eigenvalue of a moment's noise, where columns are uncorrelated with variance 1.
+    """
+
+    rounds: int
+    noise_level: float
+
+    @classmethod
+    def allowed(cls, n_columns: int, n_rows: float, plan: Plan) -> FactorShape:
+        """Choose by nu = Delta d sqrt(2 d) / (n mu): where noise covers all, one release is best."""
+        mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
+        one_row = noise_of_one_row(plan) * n_columns
+        level = noise_edge(one_row / (n_rows * mu), n_columns)
+        rounds = 4 if level < 1.5 else 2 if level < 3 else 1
+        return cls(1 if n_columns > LARGEST_DENSE else rounds, level)
+
+    @classmethod
+    def all_kinds(cls) -> list[FactorShape]:
+        """Return one for every number of rounds: which it will be may follow from a released value."""
+        return [cls(rounds, 1.0) for rounds in _MOMENTS]
+
+    @property
+    def factors(self) -> float:
+        """Factors, per column, that noise leaves visible: of equal strength, half of all variance together.
+
+        Each of K has the excess variance d / (2 K) in standardised columns; it must exceed nu.
+        """
+        return 1 / (2 * self.noise_level)
+
+    @property
+    def widening(self) -> float:
+        """How far a frame reaches, in standard deviations of |z|^2: further where noise is small."""
+        return min(3.0, max(-1.0, math.log2(0.4 / self.noise_level)))
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMoment:
+    """The released mean and second moment about it, and the last round to draw its noise again."""
+
+    mean: NDArray[np.float64]
+    moment: Moment
+    factors: Factors | None  # where they were fitted on the way, with the EM steps that took
+    n_iter: int
+    size: float  # what the moment is still to be multiplied by
+    least_noise: float  # of a factor model's noise variances, relative to its columns
+    single: bool  # whether noise left room for one round only
+    last: MomentRound
+    released: ReleasedStatistics
+
+    def redraw(self, random_state: PublicRandom) -> tuple[NDArray[np.float64], Moment]:
+        """Return mean and moment under fresh noise of the last round."""
+        stddev = self.released.noise_stddev
+        noise = random_state.normal(size=len(stddev)) * stddev
+        return self.last.moment(self.released.with_more_noise(noise), redrawn=True)
+
+
+def fit_moment(
+    gate: ReleaseGate,
+    request: FactorRequest,
+    n_rows: int | None,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedMoment:
+    """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
+    progress.step("radius")
+    frame = first_frame(gate, request.n_columns, n_rows, _HELD, "radius")
+    n = gate.n_rows = frame.n_rows
+    shape = FactorShape.allowed(request.n_columns, n, gate.plan)
+    if n_rows is None:
+        gate.refine(_RESERVED, request.stages(shape, gate.plan.adjacency))
+    progress.step("scale")
+    with one_thread():
+        spread = _first_spread(gate, request, frame)
+    factors, n_iter = None, 0
+    for j in range(1, shape.rounds + 1):
+        progress.step(f"moment {j} of {shape.rounds}")
+        with one_thread():  # eigenvalues and inverses change bits with the number of threads
+            size, size_noise = _size(gate, f"size {j}", spread, n)
+            spread = spread.times(size)
+            step = MomentRound.build(
+                gate.plan,
+                f"moment {j}",
+                spread,
+                n,
+                widening=shape.widening,
+                n_components=request.n_components,
+                sized=size_noise < _GOOD_SIZE,
+                single=shape.rounds == 1,
+            )
+            released = gate.release(f"moment {j}", step.statistic)
+            mean, moment = step.moment(released)
+            least_noise = min(0.4, max(0.003, _PASSED_ON * step.edge(released)))
+            if request.basis_shape is None and isinstance(moment, DenseMoment):
+                last = j == shape.rounds
+                factors, n_iter = fit_factors(
+                    moment,
+                    request.n_components,
+                    random_state if last else None,
+                    least_noise=least_noise,
+                    max_iter=_MOST_STEPS if last else _STEPS_ON_THE_WAY,
+                )
+                spread = Spread(mean, factors.covariance)
+            elif isinstance(moment, DenseMoment):
+                spread = Spread(mean, moment.matrix)
+    size = 1.0
+    if shape.rounds > 1:
+        with one_thread():
+            size, _ = _size(gate, "size", spread, n)
+        size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # no more than fits the ball
+    return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
+
+
+def _first_spread(gate: ReleaseGate, request: FactorRequest, frame: Frame) -> Spread:
+    """Buy a centre within the first radius, a radius about it, and how wide each column is."""
+    d, n = request.n_columns, frame.n_rows
+    sums = RelativeSums(frame.centre[None], frame.radius, 0.0)
+    released = gate.release("centre", sums)
+    unit = frame.radius / (sums.unit * n)
+    centre, noise = released.values[1:] * unit, float(released.noise_stddev[1]) * unit
+    centre = onto_grid((centre * clear_part(centre, noise))[None])[0]
+    reach = min(2 * frame.radius, GRID + float(np.sqrt(centre @ centre)))
+    frame = narrower_frame(gate, Frame(centre, reach, n), _HELD, "spread")
+
+    weights, groups = request.expected
+    expected = (frame.radius / GRID) ** 2 * weights
+    # Gaussian columns as wide as expected have squares of norm about sqrt(3 d).
+    clip = min(2 * math.sqrt(3 * d), d + 3 * math.sqrt(2 * d))
+    squares = ColumnSquares(centre, np.sqrt(expected) * GRID, clip)
+    released = gate.release("scale", squares)
+    unit = 1 / (squares.unit * n)
+    relative = _relative_variances(
+        released.values * unit, float(released.noise_stddev[0]) * unit, weights, groups
+    )
+    return Spread(centre / GRID, np.maximum(expected * relative, 1e-12)).times(1.0)
+
+
+def _relative_variances(
+    raw: NDArray[np.float64], noise: float, weights: NDArray[np.float64], groups: list[NDArray[np.intp]]
+) -> NDArray[np.float64]:
+    """Draw noisy variances, relative to what was expected, to their groups and these to the whole.
+
+    Only what stands out clearly moves a value, and only as far as its own noise allows where a deviation as
+    large as the value itself is to be expected.
+    """
+    whole = float(weights @ raw / weights.sum())
+    floor = noise * float(np.sqrt(weights @ weights)) / weights.sum()
+    whole = min(max(whole, floor), 4.0)
+
+    def drawn(values: NDArray[np.float64], to: float, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+        kept = clear_part(values - to, noise)
+        return np.asarray(to + kept * (np.maximum(values, 0) - to) * whole**2 / (whole**2 + noise**2))
+
+    sizes = np.array([len(group) for group in groups])
+    means = drawn(np.array([raw[group].mean() for group in groups]), whole, noise / np.sqrt(sizes))
+    means = np.maximum(means, 0.02 * whole)
+    result = np.empty_like(raw)
+    for group, mean in zip(groups, means, strict=True):
+        least = max(0.02 * mean, 0.3 * min(noise, mean))
+        result[group] = np.maximum(drawn(raw[group], mean, np.full(len(group), noise)), least)
+    return result
+
+
+def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float) -> tuple[float, float]:
+    """Buy what a covariance must be multiplied by so that rows have |z|^2 = d on average, and its noise.
+
+    Rows count up to a cap: three times the average, more where there is room for it, since tails matter.
+    """
+    d = len(spread.mean)
+    planned = gate.plan.stage(stage)
+    cap = min(20.0, max(3.0, 0.02 * n / (gate.plan.unit.rows_per_person * planned.noise_multiplier)))
+    statistic = FrameSizes(spread.components(0.0), cap * d)
+    mean, noise = statistic.mean(gate.release(stage, statistic), n)
+    excess = mean / d - 1
+    return max(_LEAST_SIZE, 1 + clear_part(np.array([excess]), noise / d) * excess), noise / d

@@ -1,0 +1,275 @@
+"""One round of factor analysis: the second moment of rows in the frame of what is known, and its noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.optimize import brentq
+
+from dpem.data.domain import GRID, onto_grid
+from dpem.fitting.matrices import cholesky, symmetric
+from dpem.fitting.noise import noise_of_one_row
+from dpem.fitting.shrinkage import clear_part, noise_edge, spectrum_above_noise
+from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, LowRankMoment, leading
+from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.gate.plan import Plan
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.models.factor_analysis.em import Moment
+
+__all__ = ["MomentRound", "Spread", "noise_of_one_row"]
+
+COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
+_LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
+_LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
+_NO_TRUST, _FULL_TRUST = 0.5, 0.8  # sizes of a moment, relative to its frame
+_ENOUGH_ALONE = 2  # directions above the noise, for what lies within it to say something, in a single round
+_LEAST_CLIP = 0.5  # of the mean of |z|^2
+_LEAST_SIZE = 0.02  # of what was known before
+_LEAST_OF_COLUMN = 0.05  # of a column's variance
+_NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """A mean (d,) and a covariance: a matrix (d, d), or its diagonal (d,) where that is all that is known."""
+
+    mean: NDArray[np.float64]
+    covariance: NDArray[np.float64]
+
+    @cached_property
+    def eigenvalues(self) -> NDArray[np.float64]:
+        """Of the covariance."""
+        if self.covariance.ndim == 1:
+            return self.covariance
+        return np.asarray(np.linalg.eigvalsh(self.covariance))
+
+    @property
+    def variances(self) -> NDArray[np.float64]:
+        """The diagonal."""
+        return self.covariance if self.covariance.ndim == 1 else np.diagonal(self.covariance)
+
+    def times(self, factor: float) -> Spread:
+        """Return the same shape with the covariance multiplied, as far as rows in the ball allow."""
+        largest = 1 / max(float(self.variances.sum()), 1e-300)
+        return Spread(self.mean, np.asarray(self.covariance * min(factor, largest)))
+
+    def factor(self, ridge: float) -> NDArray[np.float64]:
+        """Return a lower factor of the covariance with `ridge` added to its diagonal."""
+        if self.covariance.ndim == 1:
+            return np.diag(np.sqrt(np.maximum(self.covariance, _NARROWEST) + ridge))
+        values = self.eigenvalues
+        safe = self.covariance
+        if values[0] < _NARROWEST or values[-1] > _WIDEST:
+            values, vectors = np.linalg.eigh(self.covariance)
+            safe = symmetric(vectors * np.clip(values, _NARROWEST, _WIDEST) @ vectors.T)
+        return cholesky(safe + ridge * np.eye(len(safe)))
+
+    def components(self, ridge: float) -> GaussianComponents:
+        """Return the frame, on grids."""
+        return GaussianComponents.from_parameters(np.ones(1), self.mean[None], self.factor(ridge)[None])
+
+
+@dataclass(frozen=True, eq=False)
+class MomentRound:
+    """A release of mean and second moment in the frame of (covariance + ridge).
+
+    The ridge is zero unless noise would cover everything: then directions that are too narrow to be seen are
+    not made as wide as the others, and rows are shorter.
+
+    Attributes
+    ----------
+    before : Spread
+        What is known, sized.
+    n_rows : float
+        Their number.
+    ridge : float
+        Added to all variances.
+    statistic : FrameMoments
+        What is released.
+    n_components : int
+        Factors that are looked for.
+    sized : bool
+        Whether the size of what is known was measured well just before.
+    single : bool
+        Whether there is one round only, noise being large.
+    """
+
+    before: Spread
+    n_rows: float
+    ridge: float
+    statistic: FrameMoments
+    n_components: int
+    sized: bool
+    single: bool
+
+    @classmethod
+    def build(
+        cls,
+        plan: Plan,
+        stage: str,
+        before: Spread,
+        n_rows: float,
+        *,
+        widening: float,
+        n_components: int,
+        sized: bool,
+        single: bool,
+    ) -> MomentRound:
+        """Choose ridge and clipping radius from the planned noise and what is known."""
+        values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
+        d = len(values)
+        per_square = noise_of_one_row(plan) * plan.stage(stage).noise_multiplier / n_rows
+
+        def squared_clip(ridge: float) -> float:
+            part = values / (values + ridge)
+            mean, deviation = float(part.sum()), math.sqrt(2 * (part @ part))
+            return max(mean + widening * deviation, _LEAST_CLIP * mean)
+
+        def excess(ridge: float) -> float:
+            return noise_edge(per_square * squared_clip(ridge) * (1 + COUNT_SCALE**2), d) - _LARGEST_EDGE
+
+        ridge, largest = 0.0, 10 * float(values.max())
+        if excess(0.0) > 0:
+            ridge = largest if excess(largest) > 0 else float(brentq(excess, 0.0, largest))
+        tau = math.sqrt(squared_clip(ridge))
+        statistic = FrameMoments(before.components(ridge), 1, "full", tau, COUNT_SCALE * tau)
+        return cls(before, n_rows, ridge, statistic, n_components, sized, single)
+
+    @cached_property
+    def _kept(self) -> float:
+        """What clipping leaves of a Gaussian row's squares: a chi-square with as many effective columns."""
+        values = np.clip(self.before.eigenvalues, _NARROWEST, _WIDEST)
+        part = values / (values + self.ridge)
+        effective = float(part.sum() ** 2 / (part @ part))
+        return kept_variance(effective, self.statistic.clip * math.sqrt(effective / part.sum()))
+
+    def _noise(self, released: ReleasedStatistics) -> float:
+        framed_noise = self.statistic.read(released).noise
+        return framed_noise / self.n_rows / self._kept
+
+    def edge(self, released: ReleasedStatistics) -> float:
+        """Return the largest eigenvalue of the noise, in the frame."""
+        return noise_edge(self._noise(released), len(self.before.mean))
+
+    def moment(
+        self, released: ReleasedStatistics, *, redrawn: bool = False
+    ) -> tuple[NDArray[np.float64], Moment]:
+        """Return the mean, and the second moment about it as far as it stands above the noise.
+
+        Of `redrawn` noise, all that it does to the mean shows, however little of a move would be believed.
+        """
+        framed = self.statistic.read(released)
+        d, s = len(self.before.mean), self.statistic.count_scale
+        moments = framed.moments[0] / self.n_rows
+        noise = framed.noise / self.n_rows / self._kept
+        raw_shift = moments[0, 1:] / s
+        shift = raw_shift * clear_part(raw_shift, framed.noise / self.n_rows / math.sqrt(2) / s)
+        second = symmetric(moments[1:, 1:]) / self._kept - np.outer(shift, shift)
+        diagonal_frame = self.before.covariance.ndim == 1
+        factor = self.before.factor(self.ridge)
+        widths = np.diagonal(factor)
+        move = raw_shift if redrawn else shift
+        mean = self.statistic.components.centres[0] + (widths * move if diagonal_frame else factor @ move)
+        mean = onto_grid(mean[None] * GRID)[0] / GRID  # within the ball
+        if d > LARGEST_DENSE:
+            return mean, self._leading(second, noise, widths)
+        if diagonal_frame:
+            base = np.diag(self.before.variances / widths**2)
+        else:
+            inverse = np.linalg.inv(factor)
+            base = symmetric(inverse @ self.before.covariance @ inverse.T)
+        size = _fitting_size(second, base, noise)
+        if self.sized and size < 1:  # the frame has the right size: it is tails that were clipped
+            second, noise = second / size, noise / size
+        else:
+            base = size * base
+        least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * noise_edge(noise, d)))
+        least = 1 - _trust(size) * (1 - least)
+        difference = spectrum_above_noise(second - base, noise, _ENOUGH_ALONE if self.single else 1)
+        inside = _at_least(base + difference, base, least)
+        matrix = symmetric(factor @ inside @ factor.T)
+        # Columns' own variances are known far better than directions: they come from the raw diagonal.
+        raw = np.einsum("ij,jk,ik->i", factor, second, factor)
+        wanted = self._variances(raw, noise * (factor**2).sum(axis=1), size)
+        stretch = np.sqrt(wanted / np.diagonal(matrix))
+        return mean, DenseMoment(matrix * stretch[:, None] * stretch)
+
+    def _variances(
+        self, raw: NDArray[np.float64], noise: NDArray[np.float64], size: float
+    ) -> NDArray[np.float64]:
+        before = self.before.variances * (1.0 if self.sized and size < 1 else size)
+        kept = _trust(size) * clear_part(raw - before, noise)
+        # A column far narrower than its noise says nothing, unless it turns out to be far wider.
+        shown = np.maximum(before, raw - 2 * noise) ** 2
+        moved = before + kept * shown / (shown + noise**2) * (np.maximum(raw, 0.0) - before)
+        return _within_ball(np.maximum(moved, _LEAST_OF_COLUMN * before))
+
+    def _leading(
+        self, second: NDArray[np.float64], noise: float, widths: NDArray[np.float64]
+    ) -> LowRankMoment:
+        """Keep eigenvectors that stand above the noise's edge e, with sqrt(w^2 - e^2), beside the diagonal.
+
+        That is the best multiple of each where few directions stand out of many.
+        """
+        d = len(widths)
+        diagonal = self.before.variances / widths**2
+        size = _fitting_size(np.diagonal(second), diagonal, noise)
+        if self.sized and size < 1:  # as in `moment`
+            second, noise = second / size, noise / size
+        else:
+            diagonal = size * diagonal
+        raw = np.diagonal(second) * widths**2
+        wanted = self._variances(raw, noise * widths**2, size)
+        columns = np.arange(d)
+        second[columns, columns] -= diagonal
+        edge = noise_edge(noise, d)
+        values, vectors = leading(second.__matmul__, d, self.n_components, shift=edge)
+        above = values > edge * (1 + d ** (-2 / 3))
+        strengths = np.sqrt(np.maximum(values[above] ** 2 - edge**2, 0.0))
+        left = widths[:, None] * vectors[:, above]
+        explained = (left**2 * strengths).sum(axis=1)
+        beside = np.maximum(wanted - explained, _LEAST_OF_COLUMN * wanted)
+        return LowRankMoment(left, np.diag(strengths), beside)
+
+
+def _fitting_size(moment: NDArray[np.float64], base: NDArray[np.float64], noise: float) -> float:
+    """Return what multiple of the base fits a noisy moment best: one number, far less noisy than directions.
+
+    It keeps the order of directions, which a moment that is mostly noise would else upset where the base is
+    too large.
+    """
+    squared = float((base**2).sum())
+    excess = float((moment * base).sum()) / squared - 1
+    kept = clear_part(np.array([excess]), noise / math.sqrt(squared))
+    return max(_LEAST_SIZE, 1 + kept * excess)
+
+
+def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rows in the unit ball have no more than 1 of variance in all, whatever noise says."""
+    return np.asarray(variances / max(1.0, float(variances.sum())))
+
+
+def _trust(size: float) -> float:
+    """Return how far a moment's variances can be trusted: not at all where clipping takes half of it.
+
+    A frame is sized so that a moment fits it as it is. Where less is left, tails were clipped, first those of
+    columns that are rarely far from their mean: what they seem to lose, they may just not show.
+    """
+    return min(1.0, max(0.0, (size - _NO_TRUST) / (_FULL_TRUST - _NO_TRUST)))
+
+
+def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Raise a matrix so that every direction keeps at least a part of what it has in the base."""
+    values, vectors = np.linalg.eigh(base)
+    root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    inverse = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    values, vectors = np.linalg.eigh(symmetric(inverse @ matrix @ inverse))
+    return symmetric(root @ (vectors * np.maximum(values, least) @ vectors.T) @ root)

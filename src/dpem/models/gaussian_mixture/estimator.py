@@ -1,0 +1,471 @@
+"""The private Gaussian mixture with scikit-learn's conventions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+
+from dpem import _validate
+from dpem._warnings import warn
+from dpem.data import IncompleteRows
+from dpem.data.domain import GRID
+from dpem.errors import FewerComponentsWarning, InvalidArgumentError
+from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.planned_columns import Forecast
+from dpem.estimator.saved_arrays import (
+    require,
+    require_covariances,
+    require_laws,
+    require_numbers,
+)
+from dpem.fitting.standard_errors import spread_of_draws
+from dpem.gate.progress import Progress
+from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
+from dpem.models.gaussian_mixture.fit import MixtureRequest, MixtureShape, fit_mixture
+from dpem.models.gaussian_mixture.forecast import noise_of_mixture
+from dpem.models.gaussian_mixture.missing import expected_rows
+from dpem.models.gaussian_mixture.plain import fit_plain
+from dpem.models.gaussian_mixture.score import PrivateScoreMixin
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data import Domain, Schema
+    from dpem.estimator.base import Ledger
+    from dpem.gate.plan import Plan
+    from dpem.models.gaussian_mixture.fit import FittedMixture
+    from dpem.models.gaussian_mixture.m_step import MixtureState
+    from dpem.statistics.gaussian import Covariance
+
+__all__ = ["GaussianMixture"]
+
+COVARIANCES = ("full", "tied", "diag", "spherical")
+_DRAWS = 100  # of the noise, for standard errors
+
+
+class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator):
+    r"""A mixture of Gaussians under differential privacy.
+
+    A tenth of the budget buys one Gaussian for all rows, a tenth a k-means start, and the rest EM steps on
+    moments in each component's own frame, each step one mechanism (docs/gaussian-mixture.md). How many
+    components and steps the noise leaves room for follows from public numbers.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        At most so many components; `n_components_` says how many were fitted, and a warning why.
+    epsilon : float
+        The privacy budget. ``math.inf`` runs plain EM, marked as not private.
+    delta : float, default 1e-6
+        The other half of the budget: choose it well below one over the number of rows.
+    bounds : (low, high)
+        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+    data_norm : float
+        Instead of bounds: a public limit on the Euclidean norm of a row.
+    schema : Schema
+        Instead of bounds: columns with their public bounds.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default "full"
+        As in scikit-learn.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
+    max_iter : int, optional
+        EM steps: from the noise level unless given; for plain EM at most 100. A private fit is never stopped
+        early.
+    means_init : array-like of shape (n_components, n_features), optional
+        A public start. It must not come from the rows.
+    background_weight : float, default 0.02
+        What two wide components, the pooled Gaussian and the public domain, have of the density at first; EM
+        then estimates it. They keep rows far from all components possible. 0 leaves them out.
+    missing : {None, "em"}, default None
+        What a missing cell (NaN, or what a schema calls missing) is. "em": unknown, and EM uses its
+        conditional expectation given the row's other cells, at the same cost. None: there are none, and a row
+        with one counts as the centre of the domain.
+    tol, reg_covar : float
+        For plain EM alone, as in scikit-learn.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds the free post-processing and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Threads: all cores unless given; -2 is all but one. The result does not depend on it.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_, precisions_cholesky_ : ndarray
+        As in scikit-learn, in the columns' units, for the components alone.
+    background_ : BackgroundComponents
+        The wide components and their part of the density.
+    n_components_ : int
+        Components fitted.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to "weights", "means" and "covariances".
+    privacy_ : PrivacyStatement
+        The guarantee.
+    plan_ : Plan
+        Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
+    n_iter_ : int
+        EM steps.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Notes
+    -----
+    There is no training likelihood: it is not private. What `predict`, `score` and the like return is as
+    sensitive as the rows that they are given; `private_score` charges for a number that may be published.
+    A grid search on private rows spends budget with every fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.concatenate([rng.normal(m, 0.5, (5000, 2)) for m in (-2, 2)])
+    >>> model = dpem.GaussianMixture(2, epsilon=1.0, bounds=(-5, 5)).fit(X)
+    >>> np.abs(np.sort(model.means_[:, 0]) - [-2, 2]).max() < 0.1
+    np.True_
+    """
+
+    _public_name: ClassVar[str] = "dpem.GaussianMixture"
+    _fitted_arrays: ClassVar[tuple[str, ...]] = ("weights_", "means_", "covariances_")
+
+    weights_: NDArray[np.float64]
+    means_: NDArray[np.float64]
+    covariances_: NDArray[np.float64]
+    background_: BackgroundComponents
+    standard_errors_: dict[str, NDArray[np.float64]]
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        data_norm: float | None = None,
+        schema: Schema | None = None,
+        covariance_type: str = "full",
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        person: str | None = None,
+        data_quality: bool = True,
+        max_iter: int | None = None,
+        means_init: Any = None,
+        background_weight: float = 0.02,
+        missing: str | None = None,
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.data_norm = data_norm
+        self.schema = schema
+        self.covariance_type = covariance_type
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.person = person
+        self.data_quality = data_quality
+        self.max_iter = max_iter
+        self.means_init = means_init
+        self.background_weight = background_weight
+        self.missing = missing
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # -- fit ---------------------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the mixture.
+
+        The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
+        the domain (with ``missing="em"`` such cells are missing), values beyond the bounds are clipped, and
+        neither raises.
+
+        Parameters
+        ----------
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
+            Numeric rows, wherever they are (docs/scale.md).
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_arguments()
+        random_state = self._random()
+        source, domain = self._source(X, keep_distances=self._keeps_distances)
+        request = self._request(domain)
+        progress = Progress("GaussianMixture", self.verbose)
+        if self._plain:
+            plain = fit_plain(
+                self._plain_rows(source, domain),
+                request.n_components,
+                request.covariance,
+                max_iter=request.iterations or 100,
+                tol=_validate.non_negative(self.tol, "tol"),
+                reg_covar=_validate.non_negative(self.reg_covar, "reg_covar"),
+                means_init=public_means(self.means_init, request.n_components, source.n_columns),
+                missing=self._allows_missing,
+                random_state=random_state,
+                n_jobs=self.n_jobs,
+                progress=progress,
+            )
+            self._keep(plain.weights, plain.means, plain.covariances)
+            zeros = {"weights": self.weights_, "means": self.means_, "covariances": self.covariances_}
+            self.standard_errors_ = {name: np.zeros_like(value) for name, value in zeros.items()}
+            self.n_iter_ = plain.n_iter
+            self._state_not_private(source)
+            return self
+        n_rows = self._public_rows(source)
+        plan = self._plan(request, n_rows, domain, source.names)
+        gate = self._gate(plan, source, domain, IncompleteRows(domain) if self._allows_missing else None)
+        with self._charged():
+            quality = self._release_quality(gate)
+            fitted = fit_mixture(gate, request, n_rows, random_state, progress)
+            draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
+            weights, means, covariances = spread_of_draws(draws)
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
+        self._keep_fitted(fitted, domain)
+        self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
+        self.n_iter_ = fitted.shape.iterations
+        gate.n_rows = fitted.pool.n_rows
+        self._state(gate, source, quality)
+        if n_rows is None:
+            _warn_if_fewer(request, fitted.shape, gate.plan)
+        return self
+
+    def _check_arguments(self) -> None:
+        _validate.integer(self.n_components, "n_components")
+        _validate.one_of(self.covariance_type, "covariance_type", COVARIANCES)
+        if self.max_iter is not None:
+            _validate.integer(self.max_iter, "max_iter")
+        _validate.within(self.background_weight, "background_weight", 0.0, 0.5)
+        if self.missing is not None:
+            _validate.one_of(self.missing, "missing", ("em",))
+        self._check_budget()
+
+    def _request(self, domain: Domain) -> MixtureRequest:
+        """Return what the arguments, which are checked, ask for."""
+        means_init = public_means(self.means_init, self.n_components, domain.n_columns)
+        return MixtureRequest(
+            self.n_components,
+            domain.n_columns,
+            cast("Covariance", self.covariance_type),
+            self.max_iter,
+            None if means_init is None else domain.points_to_grid(means_init) / GRID,
+            float(self.background_weight),
+            self._allows_missing,
+        )
+
+    def _weakness(self) -> str:
+        """Compare what noise does to a component's mean with the spread of its rows."""
+        spread = np.sqrt(np.diagonal(self._full_covariances(), axis1=1, axis2=2))
+        noisy = self.standard_errors_["means"] > spread / 2
+        if not noisy.any():
+            return ""
+        return (
+            f"Noise moves the mean of {int(noisy.any(axis=1).sum())} of {self.n_components_} components by "
+            f"more than half of their spread in {int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
+        )
+
+    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
+        planned, domain = self._columns_to_plan(columns, spread)
+        request = self._request(domain)
+        plan = self._plan(request, n_rows, domain, planned.names)
+        granted, noise = noise_of_mixture(request, plan, n_rows, planned)
+        return Forecast(plan, {"components": self.n_components}, granted, noise, planned.assumption)
+
+    def _plan(
+        self,
+        request: MixtureRequest,
+        n_rows: int | None,
+        domain: Domain,
+        names: Sequence[str] | None = None,
+    ) -> Plan:
+        """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
+        plan = self._with_quality(
+            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        )
+        if n_rows is None:
+            return plan
+        shape = MixtureShape.allowed(request, n_rows, plan)
+        _warn_if_fewer(request, shape, plan, stacklevel=4)
+        refined = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        columns = self._planned_columns(domain, names)
+        _, entries = noise_of_mixture(request, refined, n_rows, columns)
+        means = [entry for entry in entries if entry.parameter == "mean"]
+        self._warn_of_noise(means, domain, plan, ", narrower public bounds, fewer components", stacklevel=3)
+        return refined
+
+    @property
+    def _keeps_distances(self) -> bool:
+        return self.covariance_type == "spherical"
+
+    @property
+    def _allows_missing(self) -> bool:
+        return self.missing == "em"
+
+    def _check_schema(self, schema: Schema) -> None:
+        super()._check_schema(schema)
+        if self._allows_missing and not any(column.missing for column in schema.columns):
+            raise InvalidArgumentError(
+                "Expected a column with missing=True in the schema for missing='em', got none: cells "
+                "without a number would go to the middle of their bounds."
+            )
+
+    def _in_units(
+        self, state: MixtureState, domain: Domain
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return weights, means and covariances in the user's units and scikit-learn's shapes."""
+        scale = domain.scale
+        covariances = state.covariances * scale[:, None] * scale
+        means = domain.clip(domain.from_grid(state.means * GRID))  # public knowledge: means lie in the bounds
+        return state.weights, means, self._of_type(covariances)
+
+    def _of_type(self, covariances: NDArray[np.float64]) -> NDArray[np.float64]:
+        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
+        match self.covariance_type:
+            case "tied":
+                return np.array(covariances[0])
+            case "diag":
+                return np.array(diagonals)
+            case "spherical":
+                return np.asarray(diagonals.mean(axis=1))
+        return covariances
+
+    def _keep_fitted(self, fitted: FittedMixture, domain: Domain) -> None:
+        state, wide = fitted.state, fitted.background
+        weights, means, covariances = self._in_units(state, domain)
+        background = None
+        if state.background.size:
+            scale = domain.scale
+            background = BackgroundComponents(
+                state.background,
+                domain.clip(domain.from_grid(wide.means * GRID)),
+                wide.covariances * scale[:, None] * scale,
+            )
+        self._keep(weights, means, covariances, background)
+
+    def _keep(
+        self,
+        weights: NDArray[np.float64],
+        means: NDArray[np.float64],
+        covariances: NDArray[np.float64],
+        background: BackgroundComponents | None = None,
+    ) -> None:
+        self.weights_, self.means_, self.covariances_ = weights, means, covariances
+        self.n_components_ = len(weights)
+        self.background_ = background or BackgroundComponents.none(means.shape[1])
+
+    def impute(self, X: Any) -> Any:
+        """Return the rows with each missing cell at its expectation given the row's other cells.
+
+        As sensitive as X: keep it with the data. Needs ``missing="em"``.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n, d)
+            Rows with missing cells.
+
+        Returns
+        -------
+        ndarray of shape (n, d), or DataFrame
+            A DataFrame with the names and types of the schema, where there is one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import dpem
+        >>> rng = np.random.default_rng(0)
+        >>> X = np.repeat(rng.normal(size=(20_000, 1)), 2, axis=1) + 0.1 * rng.normal(size=(20_000, 2))
+        >>> X[::5, 1] = np.nan
+        >>> model = dpem.GaussianMixture(1, epsilon=1.0, bounds=(-5, 5), missing="em").fit(X)
+        >>> filled = model.impute([[1.0, np.nan]])
+        >>> bool(abs(filled[0, 1] - 1) < 0.2)
+        True
+        """
+        if not self._allows_missing:
+            raise InvalidArgumentError("Expected missing='em' for rows with missing cells, got missing=None.")
+        rows = self._rows(X)
+        missing = np.isnan(rows)
+        incomplete = missing.any(axis=1)
+        expected = rows
+        low, high = self._domain(self.n_features_in_).box if self.plan_ is not None else (-np.inf, np.inf)
+        if incomplete.any():
+            expected = rows.copy()
+            inside = np.clip(rows[incomplete], low, high)  # as the fit saw known cells
+            expected[incomplete] = expected_rows(inside, *self._all_components())
+        return self._as_declared(np.where(missing, np.clip(expected, low, high), rows))
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        return super()._arrays() | {f"background_{k}": v for k, v in vars(self.background_).items()}
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        k, d, b = len(arrays["weights_"]), self.n_features_in_, len(arrays["background_weights"])
+        require(1 <= k <= self.n_components, "at most n_components components")
+        shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
+        shapes = {"weights": (k,), "means": (k, d), "covariances": shape}
+        expected: dict[str, tuple[int, ...]] = {f"{name}_": value for name, value in shapes.items()}
+        expected |= {f"standard_error_{name}": value for name, value in shapes.items()}
+        expected |= {
+            "background_weights": (b,),
+            "background_means": (b, d),
+            "background_covariances": (b, d, d),
+        }
+        require_numbers(arrays, expected)
+        require_laws("weights_", arrays["weights_"])
+        wide = arrays["background_weights"]
+        require((wide >= 0).all() and (wide <= 1).all(), "weights of the background from 0 to 1")
+        self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
+        self.n_components_ = k
+        self.background_ = BackgroundComponents(
+            *(arrays[f"background_{name}"] for name in ("weights", "means", "covariances"))
+        )
+        self._restore_standard_errors(arrays)
+        weights, _, covariances = self._all_components()
+        require_laws("background_weights", weights)
+        require_covariances("covariances_", covariances)
+
+
+def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, stacklevel: int = 3) -> None:
+    """Say from public numbers, or the noisy number of rows, when noise leaves room for fewer components."""
+    if shape.n_components == request.n_components:
+        return
+    needed = plan.epsilon_for_mu(shape.mu_for_all)
+    remedy = f"epsilon of about {needed * 1.005:.3g}, or more rows" if needed < 1e4 else "more rows"
+    warn(
+        f"Expected room for n_components={request.n_components}; rows, columns and epsilon={plan.epsilon:g} "
+        f"leave room for {shape.n_components}, which is fitted. All of them need {remedy}, or a simpler "
+        f"covariance_type.",
+        FewerComponentsWarning,
+        stacklevel=stacklevel,
+    )

@@ -1,0 +1,261 @@
+"""The private Gaussian mixture: a pooled Gaussian, a k-means start, EM in the components' own frames.
+
+Every stage is one Gaussian mechanism on integers; docs/gaussian-mixture.md tells what each buys.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem._threads import one_thread
+from dpem.data.domain import GRID, onto_grid
+from dpem.fitting.ball import Frame
+from dpem.fitting.centres import fit_centres, kmeans_stages
+from dpem.fitting.loop import run_em
+from dpem.fitting.simplex import count_weights
+from dpem.gate.mapped_rows import MappedRowsGate
+from dpem.gate.plan import Plan, Stage
+from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
+from dpem.models.gaussian_mixture.pool import Pool, PoolRound, clip_radius
+from dpem.statistics.gaussian import FrameMoments, GaussianComponents
+from dpem.statistics.missing_patterns import PatternFrames, fill_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.progress import Progress
+    from dpem.gate.release import ReleaseGate
+    from dpem.statistics.gaussian import Covariance
+
+__all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
+
+# Shares of mu^2.
+_FIRST_POOL, _START = 0.05, 0.10
+# Where cells are missing, or where one Gaussian is all there will be, one round more.
+_LATER_POOL, _INCOMPLETE_POOL, _LONE_POOL = (0.05,), (0.04, 0.04), (0.05, 0.10)
+_START_STEPS = 4
+_GROWTH = 2.0  # of the budget from the first EM step to the last
+_STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
+# Of the wide components together: where there is one other, they hold what it cannot.
+_LARGEST_BACKGROUND = {False: 0.5, True: 0.4}
+_LARGEST_NOISE = 0.4  # in a component's covariance, relative to it: with more there is nothing to see
+_FEWEST_OF_MORE = 3  # where fewer components fit than were asked for, two are no better than one
+_SMALLEST = 0.08  # eigenvalue over the pooled one, at a noise level of 1
+_RESERVED = "rest"
+_REACH = 10.0  # how many pooled standard deviations the start looks at
+_LEAST_BACKGROUND = 0.1  # of the weight that the background starts with
+
+
+@dataclass(frozen=True)
+class MixtureRequest:
+    """What is asked for: public arguments alone."""
+
+    n_components: int
+    n_columns: int
+    covariance: Covariance
+    iterations: int | None
+    means_init: NDArray[np.float64] | None  # in units of the ball
+    background_weight: float
+    incomplete: bool = False  # whether rows may have missing cells
+
+    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+        """Return the first stage, and one that holds the rest until the number of rows is known."""
+        first = self._pool_sensitivity(adjacency, first=True)
+        stages = [Stage("pool 1", _FIRST_POOL, first), Stage(_RESERVED, 1 - _FIRST_POOL, first)]
+        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+    def stages(self, shape: MixtureShape, adjacency: str) -> list[Stage]:
+        """Return the stages after the first, for a mixture of this shape."""
+        rounds = self.later_pool(shape)
+        pool = self._pool_sensitivity(adjacency, first=False)
+        stages = [Stage(f"pool {j}", share, pool) for j, share in enumerate(rounds, start=2)]
+        start = self._start_share(shape)
+        if start:
+            stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, centred=False, share=start)
+        left = 1 - _FIRST_POOL - sum(rounds) - start
+        growth = _GROWTH ** (np.arange(shape.iterations) / shape.iterations)
+        one = self._em_sensitivity(shape.n_components, adjacency)
+        stages += [
+            Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())
+        ]
+        return stages
+
+    def later_pool(self, shape: MixtureShape) -> tuple[float, ...]:
+        """Return the shares of the pool's rounds after the first."""
+        if self.incomplete:
+            return _INCOMPLETE_POOL
+        return _LATER_POOL if shape.n_components > 1 else _LONE_POOL
+
+    def _start_share(self, shape: MixtureShape) -> float:
+        """Return what the start costs: k-means, unless there is a public start or one component."""
+        return _START if self.means_init is None and shape.n_components > 1 else 0.0
+
+    def pool_round(self, n_rows: float | None) -> PoolRound:
+        """Return a round of the pooled Gaussian."""
+        return PoolRound(self.covariance, self.n_columns, n_rows, self.incomplete)
+
+    def _pool_sensitivity(self, adjacency: str, *, first: bool) -> float:
+        d = self.n_columns
+        anywhere = None if first else Pool(np.zeros(d), np.eye(d), 1.0)
+        return self.pool_round(None).statistic(anywhere).sensitivity(adjacency)
+
+    def _em_sensitivity(self, k: int, adjacency: str) -> float:
+        d, m = self.n_columns, k + 2 * (self.background_weight > 0)
+        anything = GaussianComponents.from_parameters(
+            np.ones(m), np.zeros((m, d)), np.repeat(np.eye(d)[None], m, axis=0)
+        )
+        return FrameMoments(anything, k, self.covariance, *clip_radius(d)).sensitivity(adjacency)
+
+
+@dataclass(frozen=True)
+class MixtureShape:
+    """What the noise level allows: from public numbers, or the noisy number of rows where that is private.
+
+    Attributes
+    ----------
+    n_components : int
+        Components that noise leaves room for, at most those asked for.
+    iterations : int
+        EM steps.
+    noise_level : float
+        nu: noise in a component's covariance, relative to it.
+    mu_for_all : float
+        The Gaussian-DP budget that would leave room for all that were asked for.
+    """
+
+    n_components: int
+    iterations: int
+    noise_level: float
+    mu_for_all: float
+
+    @classmethod
+    def allowed(cls, request: MixtureRequest, n_rows: float, plan: Plan) -> MixtureShape:
+        """Choose by nu(K) = Delta / mu K / n sqrt(2 d), with Delta = sqrt 2 (s^2 + tau^2) (replace-one)."""
+        tau, s = clip_radius(request.n_columns)
+        one = math.sqrt(2) if plan.adjacency == "replace_one" else 1.0
+        delta = one * plan.unit.rows_per_person * (s * s + tau * tau)
+        mu = plan.budget.mu
+        # The largest eigenvalue of a full covariance's noise; else that of the mean is as large.
+        norm = math.sqrt(2 * request.n_columns)
+        per_component = delta / mu / n_rows * (norm if request.covariance == "full" else min(norm, 2.0))
+        k = int(np.clip(math.floor(_LARGEST_NOISE / per_component), 1, request.n_components))
+        if k < min(request.n_components, _FEWEST_OF_MORE):
+            k = 1
+        nu = k * per_component
+        steps = request.iterations or int(np.clip(round(_STEPS / math.sqrt(nu)), _FEWEST, _MOST))
+        return cls(k, steps, nu, mu * request.n_components * per_component / _LARGEST_NOISE)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMixture:
+    """A finished fit: parameters, background and shape; `redraw` gives parameters under fresh noise."""
+
+    state: MixtureState
+    pool: Pool
+    shape: MixtureShape
+    redraw: Callable[[PublicRandom], MixtureState]
+
+    @property
+    def background(self) -> Background:
+        """The wide components."""
+        return Background.around(self.pool)
+
+
+def fit_mixture(
+    gate: ReleaseGate,
+    request: MixtureRequest,
+    n_rows: int | None,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedMixture:
+    """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
+    adjacency = gate.plan.adjacency
+    pool = _pool_round(gate, request, 1, n_rows, None, progress)
+    n = pool.n_rows
+    shape = MixtureShape.allowed(request, n, gate.plan)
+    if n_rows is None:
+        gate.refine(_RESERVED, request.stages(shape, adjacency))
+    for number in range(2, 2 + len(request.later_pool(shape))):
+        pool = _pool_round(gate, request, number, n, pool, progress)
+    weight = request.background_weight
+    background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
+    start = _start(gate, request, pool, shape, background, random_state, progress)
+    # Eigenvalues below this part of the pooled ones are noise: the limit rises steeply with its level.
+    smallest = float(np.clip(_SMALLEST * shape.noise_level**4, 1e-5, 0.01))
+    step = MixtureStep(
+        pool,
+        Background.around(pool),
+        request.covariance,
+        *clip_radius(request.n_columns),
+        smallest_eigenvalue=smallest,
+        average_from=shape.iterations // 2,
+        least_background=_LEAST_BACKGROUND * weight / 2,
+        largest_background=_LARGEST_BACKGROUND[shape.n_components > 1],
+        incomplete=request.incomplete,
+    )
+    stages = [f"em {j + 1}" for j in range(shape.iterations)]
+    state, before, released = run_em(gate, step, start, stages, progress)
+    noise = released.noise_stddev * step.noise_of_average(before, state)
+
+    def redraw(random_state: PublicRandom) -> MixtureState:
+        return step.m_step(before, released.with_more_noise(random_state.normal(0.0, noise)))
+
+    return FittedMixture(state, pool, shape, redraw)
+
+
+def _pool_round(
+    gate: ReleaseGate,
+    request: MixtureRequest,
+    number: int,
+    n_rows: float | None,
+    before: Pool | None,
+    progress: Progress,
+) -> Pool:
+    stage = f"pool {number}"
+    progress.step(stage)
+    model = request.pool_round(n_rows)
+    with one_thread():
+        return model.m_step(before, gate.release(stage, model.statistic(before)))
+
+
+def _start(
+    gate: ReleaseGate,
+    request: MixtureRequest,
+    pool: Pool,
+    shape: MixtureShape,
+    background: NDArray[np.float64],
+    random_state: PublicRandom,
+    progress: Progress,
+) -> MixtureState:
+    """Start from private k-means (or public means), and covariances that share the pooled volume."""
+    k, d = shape.n_components, request.n_columns
+    if k == 1 and request.means_init is None:
+        means, weights = pool.mean[None], np.ones(1)
+    elif request.means_init is None:
+        # Where the pool found the rows: bounds may be far wider than they.
+        reach = GRID * min(2.0, _REACH * math.sqrt(np.trace(pool.covariance)))
+        known = Frame(onto_grid(pool.mean[None] * GRID)[0], reach, pool.n_rows)
+        rows = _filled(gate, pool) if request.incomplete else gate
+        centres, lloyd, before, released = fit_centres(rows, d, pool.n_rows, k, random_state, progress, known)
+        means = centres / GRID
+        weights = count_weights(*lloyd.counts(before, released), pool.n_rows)
+    else:
+        means, weights = request.means_init[:k], np.full(k, 1 / k)
+    covariances = np.repeat((k ** (-2 / d) * pool.covariance)[None], k, axis=0)
+    return MixtureState(weights, means, covariances, background)
+
+
+def _filled(gate: ReleaseGate, pool: Pool) -> MappedRowsGate:
+    """Let missing cells be what the pool expects of them."""
+    with one_thread():
+        alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])
+    frames = PatternFrames(alone)
+    return MappedRowsGate(gate, lambda rows: fill_rows(alone, frames, rows))

@@ -1,0 +1,288 @@
+r"""The M-step of the private mixture: moments with noise in, a sound mixture out.
+
+Everything here is post-processing of released values. The noise level is known, so every estimate is drawn
+toward a simpler one by as much as noise alone would move it: weights to the simplex, each covariance to the
+tied one, that to the pooled one. No division by a count that noise could have made.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.fitting.matrices import cholesky, symmetric
+from dpem.fitting.simplex import count_weights
+from dpem.models.gaussian_mixture.pool import drawn_to_simpler, james_stein
+from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance, noise_entries
+from dpem.statistics.gaussian_missing import IncompleteMoments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.models.gaussian_mixture.pool import Pool
+    from dpem.statistics.gaussian import Covariance
+
+__all__ = [
+    "Background",
+    "MixtureState",
+    "MixtureStep",
+]
+
+LARGEST_EIGENVALUE = 4.0  # of a component's covariance, in the pooled frame
+_LARGEST_STEP = 1.5  # of a mean, over sqrt(d), in its frame
+_FORGET = 0.8  # what earlier moments keep of their weight at every step of the second half
+_SMALL_FRAME = 0.15  # eigenvalues in a frame do not fall further in one step
+
+
+@dataclass(frozen=True, eq=False)
+class Background:
+    """Wide fixed components for what the mixture does not explain: the pool widened, and the domain."""
+
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+
+    @classmethod
+    def around(cls, pool: Pool) -> Background:
+        """Return the pooled Gaussian with ten times its covariance, and the public domain's Gaussian."""
+        d = len(pool.mean)
+        return cls(np.stack([pool.mean, np.zeros(d)]), np.stack([10 * pool.covariance, np.eye(d) / d]))
+
+    @cached_property
+    def factors(self) -> NDArray[np.float64]:
+        """Lower Cholesky factors."""
+        return cholesky(self.covariances)
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureState:
+    """Released parameters in units of the ball, and the average of past moments that led to them."""
+
+    weights: NDArray[np.float64]  # (k,), of the components alone, summing to 1
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    background: NDArray[np.float64]  # weights of the background, out of the whole
+    step: int = 0
+    moments: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # raw, (k, d + 1, d + 1)
+    others: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    memory: float = 0.0  # weight of the average
+    memory_variance: float = 0.0  # of its noise, times memory^2
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureStep:
+    """One EM step of the private mixture (an `EMModel`).
+
+    Attributes
+    ----------
+    pool, background : Pool, Background
+        Where all rows lie.
+    covariance : str
+        Form of the covariances.
+    clip, count_scale : float
+        tau and s of the frames.
+    smallest_eigenvalue : float
+        Of a component's covariance in the pooled frame: what noise cannot tell from zero.
+    average_from : int
+        The step from which moments are averaged with past ones.
+    least_background : float
+        Smallest weight of each background component; none where it is zero.
+    incomplete : bool
+        Whether rows may have missing cells.
+    """
+
+    pool: Pool
+    background: Background
+    covariance: Covariance
+    clip: float
+    count_scale: float
+    smallest_eigenvalue: float
+    average_from: int
+    least_background: float
+    largest_background: float
+    incomplete: bool = False
+
+    # -- E-step --------------------------------------------------------------------------------------------
+
+    def statistic(self, parameters: MixtureState) -> FrameMoments:
+        """Return moments in the frames of these components, and counts of the background."""
+        k = len(parameters.weights)
+        weights, means = parameters.weights * (1 - parameters.background.sum()), parameters.means
+        factors = cholesky(parameters.covariances)
+        if parameters.background.size:
+            weights = np.concatenate([weights, parameters.background])
+            means = np.concatenate([means, self.background.means])
+            factors = np.concatenate([factors, self.background.factors])
+        components = GaussianComponents.from_parameters(weights, means, factors)
+        moments = IncompleteMoments if self.incomplete else FrameMoments
+        return moments(components, k, self.covariance, self.clip, self.count_scale)
+
+    def noise_of_average(self, before: MixtureState, after: MixtureState) -> float:
+        """Return the noise of the averaged moments over what the last release alone gives them."""
+        last = after.memory - (_FORGET * before.memory if before.step >= max(1, self.average_from) else 0.0)
+        return float(np.sqrt(after.memory_variance / last))
+
+    # -- M-step --------------------------------------------------------------------------------------------
+
+    def m_step(self, parameters: MixtureState, released: ReleasedStatistics) -> MixtureState:
+        """Return the next mixture. Accepts any noise."""
+        statistic = self.statistic(parameters)
+        framed = statistic.read(released)
+        k, d = parameters.means.shape
+        moments = framed.moments.copy()
+        moments[:, 1:, 1:] /= kept_variance(d, self.clip)
+        centres, factors = statistic.components.centres[:k], statistic.components.factors[:k]
+        to_raw = np.zeros((k, d + 1, d + 1))
+        to_raw[:, 0, 0] = 1 / self.count_scale
+        to_raw[:, 1:, 0] = centres / self.count_scale
+        to_raw[:, 1:, 1:] = factors
+        raw = to_raw @ moments @ to_raw.transpose(0, 2, 1)
+        averaged = self._average(parameters, raw, framed.others, framed.noise)
+        noise = np.sqrt(averaged.memory_variance) / averaged.memory
+        from_raw = np.linalg.inv(to_raw)
+        moments = from_raw @ averaged.moments @ from_raw.transpose(0, 2, 1)
+        return self._repair(averaged, moments, centres, factors, noise)
+
+    def _average(
+        self,
+        parameters: MixtureState,
+        raw: NDArray[np.float64],
+        others: NDArray[np.float64],
+        noise: float,
+    ) -> MixtureState:
+        """Average with past moments, each weighted by its budget and forgotten by and by."""
+        weight = noise**-2.0
+        memory, variance = 0.0, 0.0
+        if parameters.step >= max(1, self.average_from):
+            memory, variance = _FORGET * parameters.memory, _FORGET**2 * parameters.memory_variance
+            raw = (parameters.moments * memory + raw * weight) / (memory + weight)
+            others = (parameters.others * memory + others * weight) / (memory + weight)
+        return replace(
+            parameters,
+            step=parameters.step + 1,
+            moments=raw,
+            others=others,
+            memory=memory + weight,
+            memory_variance=variance + weight**2 * noise**2,
+        )
+
+    def _repair(
+        self,
+        averaged: MixtureState,
+        moments: NDArray[np.float64],
+        centres: NDArray[np.float64],
+        factors: NDArray[np.float64],
+        noise: float,
+    ) -> MixtureState:
+        k, d = centres.shape
+        n = self.pool.n_rows
+        background = self._background(averaged, n)
+        total = n * (1 - background.sum())
+        counts = moments[:, 0, 0] / self.count_scale**2
+        counts = total * count_weights(counts, noise / self.count_scale**2, total)
+
+        shift = moments[:, 0, 1:] / (self.count_scale * counts[:, None])
+        length = np.sqrt((shift**2).sum(axis=1, keepdims=True))
+        shift *= np.minimum(1.0, _LARGEST_STEP * np.sqrt(d) / np.maximum(length, 1e-300))
+        scatter = moments[:, 1:, 1:] / counts[:, None, None] - shift[:, :, None] * shift[:, None, :]
+        scatter = self._restrict(symmetric(scatter))
+        relative = noise / counts
+
+        tied = self._tied(scatter, factors, counts, relative)
+        if self.covariance == "tied":
+            covariances = np.repeat(tied[None], k, axis=0)
+        else:
+            covariances = self._shrunk(scatter, factors, tied, relative)
+        means = centres + (factors @ shift[:, :, None])[:, :, 0]
+        length = np.sqrt((means**2).sum(axis=1, keepdims=True))
+        means /= np.maximum(length, 1.0)
+        return replace(
+            averaged,
+            weights=counts / counts.sum(),
+            means=means,
+            covariances=covariances,
+            background=background,
+        )
+
+    def _background(self, averaged: MixtureState, n: float) -> NDArray[np.float64]:
+        if self.least_background == 0:
+            return np.zeros(0)
+        share = np.clip(averaged.others / n, self.least_background, self.largest_background)
+        return np.asarray(share * min(1.0, self.largest_background / share.sum()))
+
+    def _restrict(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Keep of a covariance in its frame what its form allows."""
+        d = matrices.shape[-1]
+        diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
+        if self.covariance == "diag":
+            return np.asarray(diagonal[..., None] * np.eye(d))
+        if self.covariance == "spherical":
+            return np.asarray(diagonal.mean(axis=-1)[..., None, None] * np.eye(d))
+        return matrices
+
+    def _noise_norm(self, noise: NDArray[np.float64] | float) -> NDArray[np.float64]:
+        """Typical largest eigenvalue of the noise of a covariance."""
+        d = len(self.pool.mean)
+        size = {"full": np.sqrt(2 * d), "tied": np.sqrt(2 * d), "diag": np.sqrt(2), "spherical": 1 / d}
+        return np.asarray(noise * size[self.covariance])
+
+    def _tied(
+        self,
+        scatter: NDArray[np.float64],
+        factors: NDArray[np.float64],
+        counts: NDArray[np.float64],
+        relative: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Return the mean covariance, drawn to a multiple of the pooled one as far as noise could explain."""
+        share = counts / counts.sum()
+        tied = np.einsum("k,kij->ij", share, factors @ scatter @ factors.transpose(0, 2, 1))
+        noise = float(np.sqrt(((share * relative) ** 2).sum()))
+        if self.covariance == "tied":  # released as one matrix: its noise comes once, not for every component
+            noise /= np.sqrt(len(counts))
+        factor = self.pool.factor
+        inverse = np.linalg.inv(factor)
+        inside = symmetric(inverse @ tied @ inverse.T)
+        inside, left = drawn_to_simpler(inside, noise, self.covariance, self.smallest_eigenvalue, 1.0)
+        values, vectors = np.linalg.eigh(inside)
+        values = np.clip(values, np.clip(left, self.smallest_eigenvalue, 0.5), LARGEST_EIGENVALUE)
+        return symmetric(factor @ (vectors * values @ vectors.T) @ factor.T)
+
+    def _shrunk(
+        self,
+        scatter: NDArray[np.float64],
+        factors: NDArray[np.float64],
+        tied: NDArray[np.float64],
+        relative: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Draw each covariance to the tied one in its own frame, and bound its eigenvalues."""
+        inverse = np.linalg.inv(factors)
+        target = symmetric(inverse @ tied @ inverse.transpose(0, 2, 1))
+        kept = james_stein(scatter - target, relative**2 * noise_entries(self.covariance, scatter.shape[-1]))[
+            :, None, None
+        ]
+        values, vectors = np.linalg.eigh(target + kept * (scatter - target))
+        floor = np.clip(0.5 * kept[:, 0] * self._noise_norm(relative)[:, None], _SMALL_FRAME, 0.5)
+        inner = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        covariances = factors @ inner @ factors.transpose(0, 2, 1)
+        # Bounds in the pooled frame.
+        pooled = self.pool.factor
+        to_pool = np.linalg.inv(pooled)
+        values, vectors = np.linalg.eigh(symmetric(to_pool @ covariances @ to_pool.T))
+        values = np.clip(values, self.smallest_eigenvalue, LARGEST_EIGENVALUE)
+        bounded = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
+        return self._restrict(symmetric(pooled @ bounded @ pooled.T))
+
+
+def noise_of_averages(noises: Sequence[float], average_from: int) -> float:
+    """Return the noise of the moments after steps with these noises, averaged as `MixtureStep` does."""
+    memory, variance = 0.0, 0.0
+    for step, noise in enumerate(noises):
+        weight = noise**-2.0
+        kept = _FORGET if step >= max(1, average_from) else 0.0
+        memory, variance = kept * memory + weight, kept**2 * variance + weight
+    return float(np.sqrt(variance) / memory)

@@ -1,0 +1,1 @@
+"""Synthetic tables: a mixture over columns of any kind."""

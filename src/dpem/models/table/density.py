@@ -1,0 +1,240 @@
+r"""The density of a mixed table: blocks of columns, each a mixture of products, given a target column.
+
+With c the cell of the target (or the only one), columns in blocks b and components k within a block,
+
+    p(x) = p(c) prod_b sum_k p_b(k | c) prod_{j in b} theta_kj(x_j),
+
+and within a cell the levels of a column are as frequent as over all rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy import special
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+    from dpem.models.table.bins import ColumnCells
+
+__all__ = ["MixedBlock", "MixedDensity"]
+
+_ROWS = 2048  # in one go, so that memory stays small
+UNKNOWN = -1  # instead of a level
+
+
+@dataclass(frozen=True, eq=False)
+class MixedBlock:
+    """A mixture of products of some columns.
+
+    Attributes
+    ----------
+    columns : tuple of int
+        The columns.
+    weights : ndarray of shape (parts, k)
+        The probability of each component, given the cell of the target; rows sum to 1.
+    tables : tuple of ndarray of shape (k, cells)
+        For each column the probabilities of its cells in each component.
+    """
+
+    columns: tuple[int, ...]
+    weights: NDArray[np.float64]
+    tables: tuple[NDArray[np.float64], ...]
+
+    @property
+    def log_weights(self) -> NDArray[np.float64]:
+        """Logarithms of the weights; of none at all, minus infinity."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.weights)
+
+    def components(self, log_known: NDArray[np.float64], part: int) -> tuple[NDArray[np.float64], ...]:
+        """Return the probability of each component given known cells and a part of the target, (n, k).
+
+        And the log-probability of the known cells, (n,).
+        """
+        joint = log_known + self.log_weights[part]
+        largest = joint.max(axis=1, keepdims=True)
+        shares = np.exp(joint - largest)
+        total = shares.sum(axis=1, keepdims=True)
+        return shares / total, (np.log(total) + largest)[:, 0]
+
+    def log_known(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the log-probability of each row's known cells in each component, (n, k)."""
+        total = np.zeros((cells.shape[1], self.weights.shape[1]))
+        for j, table in zip(self.columns, self.tables, strict=True):
+            with_unknown = np.vstack([np.log(table.T), np.zeros(len(table))])  # -1 is the last row
+            total += with_unknown[cells[j]]
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class MixedDensity:
+    """The whole table. Rows are levels of shape (columns, rows), -1 where a cell is unknown.
+
+    Attributes
+    ----------
+    cells : tuple of ColumnCells
+        For every column its cells, and the levels within them.
+    blocks : tuple of MixedBlock
+        All columns but the target.
+    parts : ndarray
+        The probabilities of the target's cells; one 1 without a target.
+    target : int, optional
+        The target column.
+    """
+
+    cells: tuple[ColumnCells, ...]
+    blocks: tuple[MixedBlock, ...]
+    parts: NDArray[np.float64]
+    target: int | None = None
+
+    def _in_cells(self, levels: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Return the cells of levels."""
+        return np.stack(
+            [np.append(column.of_level, UNKNOWN)[row] for column, row in zip(self.cells, levels, strict=True)]
+        )
+
+    def _log_parts(self, cells: NDArray[np.intp], known: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the log-probability of each row's known cells with each cell of the target, (n, parts)."""
+        with np.errstate(divide="ignore"):
+            joint = np.repeat(np.log(self.parts)[None], cells.shape[1], axis=0)
+        if self.target is not None:
+            row = cells[self.target]
+            joint[(row[:, None] != UNKNOWN) & (row[:, None] != np.arange(len(self.parts)))] = -np.inf
+        for block, log_known in zip(self.blocks, known, strict=True):
+            for part in range(len(self.parts)):
+                joint[:, part] += block.components(log_known, part)[1]
+        return joint
+
+    def log_density(self, levels: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Return the log-density of each row's known cells: per unit of continuous columns."""
+        result = np.empty(levels.shape[1])
+        for start in range(0, levels.shape[1], _ROWS):
+            rows = levels[:, start : start + _ROWS]
+            cells = self._in_cells(rows)
+            known = [block.log_known(cells) for block in self.blocks]
+            total = special.logsumexp(self._log_parts(cells, known), axis=1)
+            for column, row in zip(self.cells, rows, strict=True):
+                total += np.append(np.log(column.within) - column.levels.log_widths, 0.0)[row]
+            result[start : start + _ROWS] = total
+        return result
+
+    def law(self, levels: NDArray[np.intp], column: int) -> NDArray[np.float64]:
+        """Return the probabilities of a column's levels given each row's known cells, (n, levels)."""
+        of_cells = np.empty((levels.shape[1], self.cells[column].size))
+        for start in range(0, levels.shape[1], _ROWS):
+            cells = self._in_cells(levels[:, start : start + _ROWS])
+            cells[column] = UNKNOWN
+            known = [block.log_known(cells) for block in self.blocks]
+            parts = special.softmax(self._log_parts(cells, known), axis=1)
+            if column != self.target:
+                block, log_known = next(
+                    (block, log_known)
+                    for block, log_known in zip(self.blocks, known, strict=True)
+                    if column in block.columns
+                )
+                components = sum(
+                    parts[:, [c]] * block.components(log_known, c)[0] for c in range(len(self.parts))
+                )
+                parts = components @ block.tables[block.columns.index(column)]
+            of_cells[start : start + _ROWS] = parts
+        expanded = of_cells[:, self.cells[column].of_level] * self.cells[column].within
+        return np.asarray(expanded / expanded.sum(axis=1, keepdims=True))
+
+    def given(self, levels: NDArray[np.intp]) -> MixedDensity:
+        """Return the density of the other columns given one row's known cells (-1 is unknown)."""
+        cells = self._in_cells(levels[:, None])
+        known = [block.log_known(cells) for block in self.blocks]
+        parts = special.softmax(self._log_parts(cells, known), axis=1)[0]
+        blocks = []
+        for block, log_known in zip(self.blocks, known, strict=True):
+            given = [block.components(log_known, part)[0] for part in range(len(self.parts))]
+            blocks.append(replace(block, weights=np.concatenate(given)))
+        return replace(self, parts=parts, blocks=tuple(blocks))
+
+    def draw(self, n: int, random_state: PublicRandom) -> NDArray[np.intp]:
+        """Draw n rows of levels.
+
+        Each row has the law of the density. Together they are spread evenly over components, cells and
+        levels, which leaves less sampling error than independent draws would.
+        """
+        levels = np.empty((len(self.cells), n), dtype=np.intp)
+        part = _spread_draws(self.parts[None], np.zeros(n, dtype=np.intp), random_state)
+        cells: dict[int, NDArray[np.intp]] = {} if self.target is None else {self.target: part}
+        for block in self.blocks:
+            component = _spread_draws(block.weights, part, random_state)
+            for j, table in zip(block.columns, block.tables, strict=True):
+                cells[j] = _spread_draws(table, component, random_state)
+        for j, column in enumerate(self.cells):
+            within = np.zeros((column.size, column.levels.size))
+            within[column.of_level, np.arange(column.levels.size)] = column.within
+            levels[j] = _spread_draws(within, cells[j], random_state)
+        return levels
+
+    def joint(self, columns: Sequence[int], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
+        """Return the probabilities of all combinations of some columns' labels, one axis each.
+
+        `labels` puts every level of each of the columns under a label.
+        """
+        shape = [int(label.max()) + 1 for label in labels]
+        total = np.zeros(shape)
+        of_labels = dict(zip(columns, labels, strict=True))
+        for c, part in enumerate(self.parts):
+            product = np.full((1,) * len(columns), part)
+            for block in self.blocks:
+                members = [j for j in columns if j in block.columns]
+                if not members:
+                    continue
+                *first, last = [
+                    self._labelled(j, block.tables[block.columns.index(j)], of_labels[j]) for j in members
+                ]
+                table = block.weights[c][:, None]
+                for more in first:
+                    table = (table[:, :, None] * more[:, None, :]).reshape(len(more), -1)
+                product = product * (table.T @ last).reshape(
+                    [size if j in members else 1 for j, size in zip(columns, shape, strict=True)]
+                )
+            if self.target is not None and self.target in columns:
+                one = np.eye(len(self.parts))[c][None]
+                product = product * self._labelled(self.target, one, of_labels[self.target]).reshape(
+                    [size if j == self.target else 1 for j, size in zip(columns, shape, strict=True)]
+                )
+            total += product
+        return total
+
+    def _labelled(
+        self, column: int, table: NDArray[np.float64], label: NDArray[np.intp]
+    ) -> NDArray[np.float64]:
+        """Return the probabilities of labels from those of cells, (rows, labels)."""
+        cells = self.cells[column]
+        under = np.zeros((cells.size, int(label.max()) + 1))
+        np.add.at(under, (cells.of_level, label), cells.within)
+        return np.asarray(table @ under)
+
+
+def _spread_draws(
+    laws: NDArray[np.float64], labels: NDArray[np.intp], random_state: PublicRandom
+) -> NDArray[np.intp]:
+    """Draw from the law of each label, evenly over the rows that share it.
+
+    The i-th of n such rows, in random order, takes the quantile (i + u)/n, u uniform: every row by itself
+    has the law, and no value occurs more than one time more or less often than it should.
+    """
+    counts = np.bincount(labels, minlength=len(laws))
+    order = np.lexsort((random_state.uniform(size=len(labels)), labels))
+    rank = np.empty(len(labels), dtype=np.intp)
+    rank[order] = np.arange(len(labels))
+    rank -= (np.cumsum(counts) - counts)[labels]
+    quantile = (rank + random_state.uniform(size=len(laws))[labels]) / counts[labels]
+    below = np.cumsum(laws, axis=1)
+    below /= below[:, -1:]
+    # All laws in one rising sequence: label + quantile falls into its own law's part of it.
+    place = np.searchsorted((below + np.arange(len(laws))[:, None]).ravel(), labels + quantile, side="right")
+    last = laws.shape[1] - 1
+    return np.asarray(np.clip(place - labels * laws.shape[1], 0, last))

@@ -1,0 +1,190 @@
+"""Synthetic tables by EM: steps of one mechanism each, over cells that noisy histograms chose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.fitting.loop import run_em
+from dpem.fitting.simplex import count_weights
+from dpem.gate.plan import Plan, Stage
+from dpem.models.table.bins import choose_cells, noisy_rows
+from dpem.models.table.density import MixedBlock, MixedDensity
+from dpem.models.table.one_shot import FittedTable, fitted_to_columns, histograms_of, released_levels
+from dpem.plugin.product_mixture import CategoricalFamily
+from dpem.statistics.mixture_tables import MixtureTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data.levels import LevelGrid
+    from dpem.estimator.base import PublicRandom
+    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.progress import Progress
+    from dpem.gate.release import ReleaseGate
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.models.table.bins import ColumnCells
+
+__all__ = ["DEFAULT_ITERATIONS", "EMRequest", "fit_by_em"]
+
+DEFAULT_ITERATIONS = 10
+_COLUMNS = 0.25  # of mu^2, for the histograms
+_MOST_CELLS, _MOST_CATEGORIES = 16, 48
+_FORGET = 0.8  # what earlier sums keep of their weight at every step of the second half
+_SPREAD = 0.5  # of the logarithms of probabilities at the start
+
+
+@dataclass(frozen=True, eq=False)
+class EMRequest:
+    """What a fit is asked for; all of it public."""
+
+    grid: LevelGrid
+    n_components: int | None  # None: by the noise
+    iterations: int
+
+    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+        """Return all stages: histograms, then EM steps of equal shares."""
+        one_step = _one_component(self.grid).sensitivity(adjacency)
+        share = (1 - _COLUMNS) / self.iterations
+        stages = [Stage("columns", _COLUMNS, histograms_of(self.grid).sensitivity(adjacency))]
+        stages += [Stage(f"em {j + 1}", share, one_step) for j in range(self.iterations)]
+        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+    def components(self, n_rows: float, noise: float) -> int:
+        """Return how many components: a quarter of what one shot would take."""
+        if self.n_components is not None:
+            return self.n_components
+        worth = n_rows * np.sqrt(len(self.grid.columns)) / noise
+        return int(np.clip(round(15 * (worth / 2400) ** 0.5), 2, 40))
+
+
+def _one_component(grid: LevelGrid) -> MixtureTables:
+    """Return the statistic of a single component and cell: its sensitivity is that of all."""
+    missing = [np.full(1, 0.5) if levels.column.missing else None for levels in grid.columns]
+    cells = [np.zeros(levels.size, dtype=np.intp) for levels in grid.columns]
+    return MixtureTables(cells, np.ones(1), [np.ones((1, 1))] * len(cells), missing)
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Released parameters, and the average of past sums that led to them."""
+
+    weights: NDArray[np.float64]
+    tables: tuple[NDArray[np.float64], ...]
+    missing: tuple[NDArray[np.float64] | None, ...]
+    step: int = 0
+    average: NDArray[np.float64] | None = None
+    certainty: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One EM step (an `EMModel`): sums are averaged with those of the steps before, from halfway on."""
+
+    cells: Sequence[ColumnCells]
+    n_rows: float
+    iterations: int
+
+    def statistic(self, parameters: _State) -> MixtureTables:
+        """Return the expected tables under these parameters."""
+        return MixtureTables(
+            [column.of_level for column in self.cells],
+            parameters.weights,
+            parameters.tables,
+            parameters.missing,
+        )
+
+    def m_step(self, parameters: _State, released: ReleasedStatistics) -> _State:
+        """Average, then take parts of noisy counts, drawn together as far as noise explains."""
+        sums, noise = self.statistic(parameters).read(released)
+        kept = _FORGET * parameters.certainty if parameters.step >= self.iterations // 2 else 0.0
+        certainty = kept + noise**-2.0
+        if parameters.average is not None:
+            sums = (kept * parameters.average + noise**-2.0 * sums) / certainty
+        noise = certainty**-0.5
+        weights = count_weights(sums[:, 0], max(noise, 1e-9), self.n_rows)
+        counts = weights * self.n_rows
+        sizes = [table.shape[1] for table in parameters.tables]
+        values, lost = np.split(sums[:, 1:], [sum(sizes)], axis=1)
+        tables = _tables(values, counts, sizes, noise)
+        missing: list[NDArray[np.float64] | None] = []
+        for one in parameters.missing:
+            if one is None:
+                missing.append(None)
+            else:
+                here, lost = lost[:, :1], lost[:, 1:]
+                missing.append(
+                    _tables(np.hstack([counts[:, None] - here, here]), counts, [2], noise)[0][:, 1]
+                )
+        return _State(weights, tuple(tables), tuple(missing), parameters.step + 1, sums, certainty)
+
+
+def _tables(
+    sums: NDArray[np.float64], counts: NDArray[np.float64], sizes: Sequence[int], noise: float
+) -> list[NDArray[np.float64]]:
+    """Return probabilities (k, cells) of each column, none zero."""
+    family = CategoricalFamily(len(counts), tuple(sizes), (0.0,) * len(sizes))
+    return family.tables(family.cells(sums, counts, noise))
+
+
+def fit_by_em(
+    gate: ReleaseGate,
+    request: EMRequest,
+    n_rows: int | None,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedTable:
+    """Release histograms, then run the planned EM steps from a random start near them."""
+    progress.step("histograms of the columns")
+    columns = released_levels(gate, request.grid, "columns")
+    n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
+    cells = [
+        choose_cells(
+            column.levels,
+            column.probabilities(n),
+            column.noise / n,
+            _MOST_CELLS if column.levels.is_ordered else _MOST_CATEGORIES,
+        )
+        for column in columns
+    ]
+    k = request.components(n, columns[0].noise)
+    start = _start(cells, k, random_state)
+    stages = [f"em {j + 1}" for j in range(request.iterations)]
+    last, _, _ = run_em(gate, _Step(cells, n, request.iterations), start, stages, progress)
+    nothing = np.full((len(cells), len(cells)), np.nan)
+    return FittedTable(_density_of(cells, last), float("nan"), nothing, nothing)
+
+
+def _start(cells: Sequence[ColumnCells], k: int, random_state: PublicRandom) -> _State:
+    """Start at the columns' own distributions, every component somewhere else near them."""
+    tables, missing = [], []
+    for column in cells:
+        values = column.of_cells
+        lost = float(values[-1]) if column.levels.column.missing else None
+        if lost is not None:
+            values = values[:-1]
+        near = np.log(values) + _SPREAD * random_state.normal(size=(k, len(values)))
+        table = np.exp(near - near.max(axis=1, keepdims=True))
+        tables.append(table / table.sum(axis=1, keepdims=True))
+        missing.append(None if lost is None else np.full(k, np.clip(lost, 1e-6, 1 - 1e-6)))
+    return _State(np.full(k, 1 / k), tuple(tables), tuple(missing))
+
+
+def _density_of(cells: Sequence[ColumnCells], state: _State) -> MixedDensity:
+    """Return the density: a missing cell is one more cell of its column.
+
+    Tables are moved so that the columns' own distributions are as their histograms say, which know them best.
+    """
+    tables = []
+    for table, missing in zip(state.tables, state.missing, strict=True):
+        if missing is None:
+            tables.append(table)
+        else:
+            tables.append(np.hstack([table * (1 - missing)[:, None], missing[:, None]]))
+    tables = fitted_to_columns(tables, state.weights, [column.of_cells for column in cells])
+    block = MixedBlock(tuple(range(len(cells))), state.weights[None], tuple(tables))
+    return MixedDensity(tuple(cells), (block,), np.ones(1))

@@ -1,0 +1,491 @@
+"""Synthetic tables under differential privacy: a mixture over columns of any kind."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import DensityMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem._threads import thread_count
+from dpem._warnings import warn
+from dpem.data.column import ABSENT
+from dpem.data.levels import LevelGrid
+from dpem.data.schema import require_schema
+from dpem.data.table_types import listed
+from dpem.data.times import from_steps
+from dpem.data.to_dataframe import frame_of
+from dpem.errors import WeakSignalWarning
+from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.planned_columns import Forecast, warn_of_noise
+from dpem.estimator.saved_arrays import require
+from dpem.gate.progress import Progress
+from dpem.models.table.density import UNKNOWN
+from dpem.models.table.em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
+from dpem.models.table.files import arrays_of, table_from_arrays
+from dpem.models.table.forecast import noise_of_counts
+from dpem.models.table.one_shot import FittedTable, OneShotRequest, fit_one_shot
+from dpem.models.table.rows import RowsOfTablesMixin
+
+if TYPE_CHECKING:
+    import os
+
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from dpem.data import Column, Schema
+    from dpem.estimator.base import Ledger
+    from dpem.gate.plan import Plan
+
+__all__ = ["MixedMixture"]
+
+_METHODS = ("oneshot", "em")
+_MOST_ENTRIES = 1e6  # of a table of marginals
+_LISTED = 64  # levels that marginals name one by one; numbers with more are put into cells
+
+
+class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A whole table under differential privacy, to sample synthetic rows from.
+
+    Columns may be of every kind, and cells may be missing. The default spends the budget once: on noisy
+    histograms of all columns and noisy tables of all their pairs. A mixture of products is then fitted to
+    them, which is free. docs/synthetic.md explains it.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default "auto"
+        The most components of the mixture (of each restart; several are averaged): the noisy tables may say
+        that fewer are better. "auto" goes by the noise. With 1, columns are independent, the target too.
+    schema : Schema
+        The columns: kinds, public bounds and categories, and whether cells may be missing.
+    epsilon : float
+        The privacy budget.
+    delta : float, default 1e-6
+        The other half of the budget: choose it well below one over the number of rows.
+    method : {"oneshot", "em"}, default "oneshot"
+        "em" runs DP-EM instead, one mechanism per step: the paper's way, for comparison.
+    target : str, optional
+        A column whose relation to the others is to be kept: all tables of pairs are split by its values.
+        For a classifier that is trained on synthetic rows, name its label. With "em" it is a column
+        like any other.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
+    max_iter : int, optional
+        Steps of "em": 10 unless given.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds post-processing and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Threads: all cores unless given; -2 is all but one.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    n_components_ : int
+        Components in all, the largest number of a block of columns; 1 where columns are independent.
+    smoothing_ : float
+        How strongly components were drawn together, chosen on the noisy tables; infinite where columns are
+        independent, NaN where no pairs were counted.
+    blocks_ : list of tuple of str
+        Columns whose relations to each other were counted: all, unless there are more than 100. Blocks are
+        independent of each other, given the target.
+    classes_ : ndarray
+        The target's values, where there is a target.
+    privacy_, plan_
+        The guarantee, and every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> import dpem
+    >>> rng = np.random.default_rng(0)
+    >>> age = rng.integers(20, 90, size=20_000)
+    >>> ill = rng.random(20_000) < age / 100
+    >>> ward = np.where(ill, "medical", rng.choice(["medical", "surgery"], size=20_000))
+    >>> patients = pd.DataFrame({"age": age, "ill": ill, "ward": ward})
+    >>> schema = dpem.Schema({
+    ...     "age": {"kind": "integer", "bounds": [0, 120], "unit": "years"},
+    ...     "ill": {"kind": "boolean"},
+    ...     "ward": {"kind": "categorical", "categories": ["medical", "surgery"], "outside": "medical"},
+    ... })
+    >>> model = dpem.MixedMixture(schema=schema, epsilon=1.0, random_state=0).fit(patients)
+    >>> rows = model.sample(5000)
+    >>> rows.dtypes.astype(str).to_dict()
+    {'age': 'int64', 'ill': 'bool', 'ward': 'category'}
+    >>> bool(abs(rows["ill"].mean() - ill.mean()) < 0.05)
+    True
+    >>> bool(rows[rows["ward"] == "surgery"]["ill"].mean() < 0.1)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.MixedMixture"
+    bounds = None
+    data_norm = None
+    schema: Schema
+    n_components_: int
+    smoothing_: float
+    blocks_: list[tuple[str, ...]]
+    classes_: NDArray[Any]
+    _table: FittedTable
+
+    def __init__(
+        self,
+        n_components: int | str = "auto",
+        *,
+        schema: Schema,
+        epsilon: float,
+        delta: float = 1e-6,
+        method: str = "oneshot",
+        target: str | None = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        person: str | None = None,
+        data_quality: bool = True,
+        max_iter: int | None = None,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.schema = schema
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.target = target
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.person = person
+        self.data_quality = data_quality
+        self.max_iter = max_iter
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the table.
+
+        The budget is charged, then rows are read. No cell raises: what is not as the schema declares goes to
+        its declared place.
+
+        Parameters
+        ----------
+        X : DataFrame, array, path, function, Dask or Spark table, or tensor
+            Rows with the columns of the schema, wherever they are (docs/scale.md).
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_arguments()
+        random_state = self._random()
+        source = self._rows_to_fit(X, self.schema)
+        n_rows = self._public_rows(source)
+        progress = Progress(type(self).__name__, self.verbose)
+        request = self._request()
+        plan = self._plan(request, n_rows)
+        gate = self._gate(plan, source, request.grid)
+        with self._charged(), np.errstate(all="ignore"):
+            quality = self._release_quality(gate)
+            if isinstance(request, EMRequest):
+                fitted = fit_by_em(gate, request, n_rows, random_state, progress)
+            else:
+                fitted = fit_one_shot(gate, request, n_rows, random_state, progress)
+        self._keep(fitted)
+        self._state(gate, source, quality)
+        if isinstance(request, OneShotRequest):
+            by_release = request.left_out(gate.plan)
+            if by_release is not None and by_release != request.left_out(plan):
+                warn(by_release, WeakSignalWarning, stacklevel=2)
+        return self
+
+    def _check_arguments(self) -> None:
+        self._check_budget()
+        if self._plain:
+            raise _validate.fail(
+                "a finite epsilon",
+                "epsilon",
+                self.epsilon,
+                "For a table without privacy take a large one, such as 100.",
+            )
+        require_schema(self.schema).require_complete()
+        _validate.one_of(self.method, "method", _METHODS)
+        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
+            _validate.integer(self.n_components, "n_components", remedy='Or "auto".')
+        if self.max_iter is not None:
+            _validate.integer(self.max_iter, "max_iter")
+        if self.target is not None:
+            self._place(self.target, "target")
+
+    def _request(self) -> OneShotRequest | EMRequest:
+        """Return what the arguments, which are checked, ask for."""
+        grid = LevelGrid(self.schema)
+        k = None if isinstance(self.n_components, str) else self.n_components
+        if self.method == "em":
+            return EMRequest(grid, k, self.max_iter or DEFAULT_ITERATIONS)
+        target = None if self.target is None else self._place(self.target, "target")
+        return OneShotRequest(grid, k, target, thread_count(self.n_jobs))
+
+    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:  # noqa: ARG002
+        plan = self._plan(self._request(), n_rows)
+        granted, noise = noise_of_counts(plan, n_rows)
+        smoothed = (
+            "Noise is that of counts as they are released; the mixture that is fitted to them smooths it."
+        )
+        return Forecast(plan, {}, granted, noise, smoothed)
+
+    def _plan(self, request: OneShotRequest | EMRequest, n_rows: int | None) -> Plan:
+        """Return the plan, with a warning of what it leaves out as far as that is known."""
+        budget: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self.adjacency,
+            "unit": self._unit,
+        }
+        left_out = None
+        if isinstance(request, EMRequest):
+            plan = self._with_quality(request.plan(**budget))
+        else:
+            plan = self._with_quality(request.plan(**budget, n_rows=n_rows))
+            left_out = request.left_out(plan)
+        if left_out is not None:
+            warn(left_out, WeakSignalWarning, stacklevel=3)
+        elif n_rows is not None:
+            _, entries = noise_of_counts(plan, n_rows)
+            warn_of_noise(entries, [1.0] * len(entries), plan, also=", fewer columns", stacklevel=3)
+        return plan
+
+    def _keep(self, fitted: FittedTable) -> None:
+        """Write what a fit found."""
+        self._table = fitted
+        self.n_components_ = max(block.weights.shape[1] for block in fitted.density.blocks)
+        self.smoothing_ = fitted.smoothing
+        names = self.schema.names
+        self.blocks_ = [tuple(names[j] for j in block.columns) for block in fitted.density.blocks]
+        if hasattr(self, "classes_"):
+            del self.classes_
+        if self.target is not None and self._is_listed(self.target):
+            self.classes_ = self._values(self.target)
+
+    def _check_schema(self, schema: Schema) -> None:
+        """Columns of every kind are welcome."""
+
+    @property
+    def _allows_missing(self) -> bool:
+        return True
+
+    def _place(self, name: str, argument: str) -> int:
+        """Return where a column is."""
+        if name not in self.schema.names:
+            raise _validate.fail(
+                f"a column of the schema as {argument}",
+                argument,
+                name,
+                f"It has {', '.join(map(repr, self.schema.names[:20]))}.",
+            )
+        return self.schema.names.index(name)
+
+    # -- synthetic rows ----------------------------------------------------------------------------------
+
+    def sample(
+        self, n_samples: int = 1, given: Mapping[str, Any] | None = None, *, random_state: Any = None
+    ) -> pd.DataFrame:
+        """Draw synthetic rows: free, since the model is released.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+            How many.
+        given : mapping of str to value, optional
+            Values that some columns have in all rows; None is a missing cell. The others are drawn given
+            them.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
+
+        Returns
+        -------
+        DataFrame
+            Rows with the schema's names and types. Each has the law of the model; together they are spread
+            more evenly than independent draws.
+        """
+        check_is_fitted(self)
+        n = _validate.integer(n_samples, "n_samples")
+        random_state = self._random(random_state)
+        density = self._table.density
+        fixed = self._fixed(given)
+        if fixed:
+            levels = np.full(len(density.cells), UNKNOWN, dtype=np.intp)
+            for j, value in fixed.items():
+                levels[j] = int(density.cells[j].levels.codes(np.array([value]))[0])
+            density = density.given(levels)
+        drawn = density.draw(n, random_state)
+        columns = np.stack(
+            [
+                column.levels.values(levels, random_state.uniform(size=n))
+                for column, levels in zip(density.cells, drawn, strict=True)
+            ]
+        )
+        for j, value in fixed.items():
+            columns[j] = value
+        return frame_of(self.schema, columns)
+
+    def _fixed(self, given: Mapping[str, Any] | None) -> dict[int, float]:
+        """Return given values as parsed cells, by place."""
+        if given is not None and not isinstance(given, Mapping):
+            raise _validate.fail('values by column, such as given={"age": 40}', "given", given)
+        fixed = {}
+        for name, value in (given or {}).items():
+            j = self._place(name, "given")
+            column = self.schema.columns[j]
+            cell = np.empty(1, dtype=object)
+            cell[0] = value
+            parsed, found = column.parse(cell)
+            fraction = column.is_whole and isinstance(value, float) and value != parsed[0]
+            if found[0] >= ABSENT or fraction or (value is None and not column.missing):
+                raise _validate.fail(f"a value of column {name!r} ({_values_of(column)})", "given", value)
+            fixed[j] = float(parsed[0])
+        return fixed
+
+    # -- what the model says -----------------------------------------------------------------------------
+
+    def _is_listed(self, name: str) -> bool:
+        column = self.schema.columns[self.schema.names.index(name)]
+        return not column.is_number or (column.is_whole and np.diff(column.limits)[0] < _LISTED)
+
+    def _values(self, name: str) -> NDArray[Any]:
+        """Return what a column's levels are called."""
+        column = self.schema.columns[self.schema.names.index(name)]
+        if column.is_number:
+            steps = np.arange(int(column.limits[0]), int(column.limits[1]) + 1)
+            if column.is_time:
+                return from_steps(steps.astype(np.float64), column.kind, column.resolution)
+            return steps
+        values = np.empty(len(column.categories or ()), dtype=object)
+        values[:] = list(column.categories or ())
+        if column.kind == "boolean":
+            return values.astype(bool)
+        return values.astype(str) if all(isinstance(value, str) for value in values) else values
+
+    def marginals(self, *columns: str) -> pd.Series[float]:
+        """Return the distribution of one column, or of two or three together, by the model: free.
+
+        Parameters
+        ----------
+        *columns : str
+            One to three columns.
+
+        Returns
+        -------
+        Series
+            Probabilities, indexed by values; of numbers with many values by intervals, of missing cells by
+            None.
+
+        Examples
+        --------
+        A model's table of two columns, with one in rows and one in columns:
+        ``model.marginals("sex", "ward").unstack()``.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        check_is_fitted(self)
+        if not 1 <= len(columns) <= 3 or len(set(columns)) != len(columns):
+            raise _validate.fail("one to three different columns", "columns", columns)
+        places = [self._place(name, "columns") for name in columns]
+        labels, names = zip(*(self._labels(j) for j in places), strict=True)
+        entries = np.prod([float(len(name)) for name in names])
+        if entries > _MOST_ENTRIES:
+            raise _validate.fail(f"a table of at most {_MOST_ENTRIES:g} entries", "columns", columns)
+        table = self._table.density.joint(places, labels)
+        if len(columns) == 1:
+            index: Any = pd.Index(names[0], name=columns[0], dtype=object)
+        else:
+            index = pd.MultiIndex.from_product(names, names=columns)
+        return pd.Series(table.ravel(), index=index, name="probability")
+
+    def _labels(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
+        """Return the label of each level of a column, and the labels' names."""
+        import pandas as pd  # noqa: PLC0415
+
+        levels, column = self._table.density.cells[j].levels, self.schema.columns[j]
+        if self._is_listed(column.name):
+            label = np.arange(levels.size)
+            names: list[Any] = list(self._values(column.name))
+        else:
+            low, high = column.limits
+            part = np.arange(levels.n_values) * 16 // levels.n_values
+            starts = np.flatnonzero(np.diff(part, prepend=-1))
+            edges = [low, *(levels.lower_edges[starts[1:]]), high]
+            names = [
+                pd.Interval(float(a), float(b), closed="left" if b < high else "both")
+                for a, b in itertools.pairwise(edges)
+            ]
+            label = np.append(part, part.max() + 1) if column.missing else part
+        return label, names + [None] * column.missing
+
+    def diagnostics(self) -> pd.DataFrame:
+        """Return what the noisy tables say of every pair of columns: free, since they are released.
+
+        Returns
+        -------
+        DataFrame
+            For every pair that was counted, `dependence`: by how many deviations of its errors the noisy
+            table differs from independent columns; and `misfit`: from the model. A dependence below 3 is
+            within the noise; a misfit far above 3 says that the model leaves something of the pair out.
+        """
+        import pandas as pd  # noqa: PLC0415
+
+        check_is_fitted(self)
+        names = self.schema.names
+        i, j = np.triu_indices(len(names), 1)
+        counted = ~np.isnan(self._table.dependence[i, j])
+        i, j = i[counted], j[counted]
+        frame = pd.DataFrame(
+            {
+                "first": [names[a] for a in i],
+                "second": [names[b] for b in j],
+                "dependence": self._table.dependence[i, j],
+                "misfit": self._table.misfit[i, j],
+            }
+        )
+        return frame.sort_values("dependence", ascending=False, ignore_index=True)
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return arrays_of(self._table)
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[Any]]) -> None:
+        fitted = table_from_arrays(LevelGrid(self.schema), arrays)
+        target = fitted.density.target
+        names = self.schema.names
+        require(self.target is None or self.target in names, "a target among the columns")
+        require(target is None or names[target] == self.target, "parts of the target")
+        self._keep(fitted)
+
+
+def _values_of(column: Column) -> str:
+    """Return in words what values a column has: categories by name."""
+    if column.is_number or column.kind == "boolean":
+        return column.describe()
+    return listed([str(category) for category in column.categories or ()])

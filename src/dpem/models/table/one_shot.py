@@ -1,0 +1,399 @@
+"""Synthetic tables in one shot: noisy histograms, then noisy tables of pairs, then free post-processing.
+
+The budget buys histograms of all columns, fine and coarse, from which cells are chosen; then, on those
+cells, the tables of all pairs of columns, split by the target where there is one. Nothing else reads a row.
+Where pairs would drown in their noise, all of the budget goes to the columns, which are then independent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.gate.plan import Plan, PrivacyUnit, Stage
+from dpem.models.table.bins import ColumnCells, NoisyLevels, choose_cells, noisy_rows
+from dpem.models.table.density import MixedBlock, MixedDensity
+from dpem.models.table.pairs import PairEvidence, fit_pairs
+from dpem.plugin.product_mixture import CategoricalFamily
+from dpem.statistics.contingency import Histograms, PairTables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.data.levels import LevelGrid
+    from dpem.estimator.base import PublicRandom
+    from dpem.gate.progress import Progress
+    from dpem.gate.release import ReleaseGate
+
+__all__ = [
+    "FittedTable",
+    "OneShotRequest",
+    "fit_one_shot",
+    "fitted_to_columns",
+    "histograms_of",
+    "released_levels",
+]
+
+# Shares of mu^2, chosen on made tables (experiments/mixed_constants.py). The first stage is fixed; how the
+# rest is shared goes by how many rows there are for one deviation of noise in an entry of the last stage.
+_COLUMNS = {False: 0.25, True: 0.2}  # without and with a target
+_MANY, _ENOUGH, _ENOUGH_OF_TARGET = 120.0, 50.0, 40.0
+# Cells that a column may have, and what bounds memory whatever a table's width.
+_MOST_CELLS, _MOST_CATEGORIES = 16, 48
+_MOST_TARGET_CELLS = 8
+_BLOCK_COLUMNS = 100
+_MOST_ENTRIES = 2**23  # of all tables of pairs
+_FITTINGS = 20  # of tables to the columns' own distributions
+
+
+@dataclass(frozen=True, eq=False)
+class FittedTable:
+    """What a fit found.
+
+    Attributes
+    ----------
+    density : MixedDensity
+        The model.
+    smoothing : float
+        The penalty that was chosen, the largest of all blocks; infinite where columns of one are independent,
+        NaN where no pairs were fitted.
+    dependence, misfit : ndarray of shape (m, m)
+        For every pair by how many deviations its noisy table differs from independence, and from the model.
+        NaN where it was not counted.
+    """
+
+    density: MixedDensity
+    smoothing: float
+    dependence: NDArray[np.float64]
+    misfit: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class OneShotRequest:
+    """What a fit is asked for; all of it public."""
+
+    grid: LevelGrid
+    n_components: int | None  # None: by the noise
+    target: int | None
+    n_jobs: int  # threads
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are, the target included."""
+        return len(self.grid.columns)
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Columns whose pairs are counted: all but the target, neighbours together where they are many."""
+        columns = [j for j in range(self.n_columns) if j != self.target]
+        n_blocks = -(-len(columns) // _BLOCK_COLUMNS)
+        return tuple(tuple(map(int, part)) for part in np.array_split(columns, max(n_blocks, 1)) if len(part))
+
+    @property
+    def n_pairs(self) -> int:
+        """How many tables of pairs a row is in."""
+        return sum(len(block) * (len(block) - 1) // 2 for block in self.blocks)
+
+    def most_cells(self, n_parts: int) -> int:
+        """Return how many cells a column may have, so that all tables of pairs fit into memory."""
+        widest = max(len(block) for block in self.blocks) if self.blocks else 1
+        cells_of_block = (_MOST_ENTRIES / (n_parts * max(len(self.blocks), 1))) ** 0.5
+        return max(2, int(cells_of_block / max(widest, 1)) - 1)
+
+    def histograms(self) -> Histograms:
+        """Return what is counted first."""
+        return histograms_of(self.grid)
+
+    def plan(
+        self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, n_rows: int | None
+    ) -> Plan:
+        """Return the plan. Where the number of rows is private, a noisy one shares out the rest later."""
+        one_ways = self.histograms().sensitivity(adjacency)
+        if not self._wants_pairs:
+            stages = [Stage("columns", 1.0, one_ways)]
+        else:
+            share = _COLUMNS[self.target is not None]
+            stages = [Stage("columns", share, one_ways), Stage("rest", 1 - share, one_ways)]
+        plan = Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+        if n_rows is None or not self._wants_pairs:
+            return plan
+        return plan.refined("rest", self.layout(plan, n_rows), by_release=False)
+
+    @property
+    def _wants_pairs(self) -> bool:
+        return self.n_components != 1 and self.n_columns > 1
+
+    def left_out(self, plan: Plan) -> str | None:
+        """Return what relations between columns a plan leaves out, in words; None where there are none."""
+        stages = {stage.name for stage in plan.stages}
+        if "rest" not in stages and self._wants_pairs and self.n_pairs and "pairs" not in stages:
+            kept = "that of each to the target" if "target" in stages else "none"
+            return (
+                f"There are too few rows for tables of pairs at this budget: they would drown in noise. Of "
+                f"the relations between columns, the model keeps {kept}. Spend more, or take fewer columns."
+            )
+        if len(self.blocks) > 1 and stages & {"pairs", "rest"}:
+            return (
+                f"With so many columns, pairs are counted within {len(self.blocks)} blocks of at most "
+                f"{max(map(len, self.blocks))} neighbouring columns; columns of different blocks are "
+                f"independent{'' if self.target is None else ' given the target'} in this model. Put columns "
+                f"that belong together beside each other in the schema, or take fewer."
+            )
+        return None
+
+    def layout(self, plan: Plan, n_rows: float) -> list[Stage]:
+        """Return how the rest of a plan is shared with about so many rows: the richest that noise allows."""
+        adjacency = plan.adjacency
+        columns = self.histograms().sensitivity(adjacency)
+        pairs = PairTables([np.zeros(1, dtype=np.intp)] * self.n_columns, self.blocks)
+        layouts: list[tuple[float, list[Stage]]] = []
+        if self.target is None:
+            one_row = pairs.sensitivity(adjacency)
+            layouts.append((_MANY, [Stage("pairs", 1.0, one_row)]))
+            layouts.append(
+                (_ENOUGH, [Stage("columns again", 1 / 3, columns), Stage("pairs", 2 / 3, one_row)])
+            )
+        else:
+            split = Histograms.of_columns([1] * (self.n_columns - 1)).sensitivity(adjacency)
+            if self.n_pairs:
+                one_row = pairs.sensitivity(adjacency)
+                layouts.append((_MANY, [Stage("target", 1 / 8, split), Stage("pairs", 7 / 8, one_row)]))
+                layouts.append(
+                    (
+                        _ENOUGH,
+                        [
+                            Stage("columns again", 1 / 4, columns),
+                            Stage("target", 1 / 4, split),
+                            Stage("pairs", 1 / 2, one_row),
+                        ],
+                    )
+                )
+            layouts.append(
+                (_ENOUGH_OF_TARGET, [Stage("columns again", 1 / 4, columns), Stage("target", 3 / 4, split)])
+            )
+        for least, stages in layouts:
+            refined = plan.refined("rest", stages, by_release=False)
+            if n_rows >= least * refined.stage(stages[-1].name).noise_stddev:
+                return stages
+        return [Stage("columns again", 1.0, columns)]
+
+
+def histograms_of(grid: LevelGrid) -> Histograms:
+    """Return histograms of all columns' levels, and of coarse parts where levels are many."""
+    columns = list(range(len(grid.columns)))
+    cells = [np.arange(levels.size) for levels in grid.columns]
+    for j, levels in enumerate(grid.columns):
+        if levels.parts is not None:
+            columns.append(j)
+            cells.append(levels.parts)
+    return Histograms(columns, cells)
+
+
+def released_levels(gate: ReleaseGate, grid: LevelGrid, stage: str) -> list[NoisyLevels]:
+    """Release the histograms of all columns under a stage of the plan."""
+    histograms = histograms_of(grid)
+    released = gate.release(stage, histograms)
+    noise = float(released.noise_stddev[0])
+    tables = [table[0] for table in histograms.split(released.values)]
+    coarse = dict(zip(histograms.columns[len(grid.columns) :], tables[len(grid.columns) :], strict=True))
+    return [
+        NoisyLevels.measured(levels, tables[j], coarse.get(j), noise) for j, levels in enumerate(grid.columns)
+    ]
+
+
+def fit_one_shot(
+    gate: ReleaseGate,
+    request: OneShotRequest,
+    n_rows: int | None,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedTable:
+    """Release all tables and fit the density to them."""
+    progress.step("histograms of the columns")
+    columns = released_levels(gate, request.grid, "columns")
+    n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
+    if n_rows is None and request.n_columns > 1 and request.n_components != 1:
+        gate.refine("rest", request.layout(gate.plan, n))
+    stages = {stage.name for stage in gate.plan.stages}
+    if "columns again" in stages:
+        again = released_levels(gate, request.grid, "columns again")
+        columns = [first.with_more(second) for first, second in zip(columns, again, strict=True)]
+        n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
+    if not stages & {"pairs", "target"}:
+        return _independent(columns, n)
+    cells = _cells(request, columns, n)
+    by_part = _split_by_target(gate, request, cells, progress)
+    if "pairs" not in stages and request.target is not None:
+        return _given_target(request.target, cells, by_part, n)
+    return _from_pairs(gate, request, columns, cells, by_part, n, random_state, progress)
+
+
+def _cells(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) -> list[ColumnCells]:
+    """Choose the cells of every column, the target's first: they multiply all tables."""
+    chosen: dict[int, ColumnCells] = {}
+    n_parts = 1
+    order = sorted(range(len(columns)), key=lambda j: j != request.target)
+    for j in order:
+        column = columns[j]
+        most = _MOST_CELLS if column.levels.is_ordered else _MOST_CATEGORIES
+        if j == request.target:
+            most = _MOST_TARGET_CELLS
+        chosen[j] = choose_cells(
+            column.levels, column.probabilities(n), column.noise / n, min(most, request.most_cells(n_parts))
+        )
+        if j == request.target:
+            n_parts = chosen[j].size
+    return [chosen[j] for j in range(len(columns))]
+
+
+def _split_by_target(
+    gate: ReleaseGate, request: OneShotRequest, cells: Sequence[ColumnCells], progress: Progress
+) -> tuple[dict[int, NDArray[np.float64]], float]:
+    """Release the columns' histograms split by the target: (parts, cells) for each, and the noise."""
+    if request.target is None:
+        return {}, 1.0
+    progress.step("histograms by target")
+    others = [j for j in range(request.n_columns) if j != request.target]
+    split = Histograms(
+        others, [cells[j].of_level for j in others], (request.target, cells[request.target].of_level)
+    )
+    released = gate.release("target", split)
+    return dict(zip(others, split.split(released.values), strict=True)), float(released.noise_stddev[0])
+
+
+def _from_pairs(
+    gate: ReleaseGate,
+    request: OneShotRequest,
+    columns: Sequence[NoisyLevels],
+    cells: Sequence[ColumnCells],
+    by_part: tuple[dict[int, NDArray[np.float64]], float],
+    n: float,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedTable:
+    """Release the tables of pairs, and fit a mixture to those of each block."""
+    tables = PairTables([column.of_level for column in cells], request.blocks, request.target)
+    progress.step("tables of pairs")
+    released = gate.release("pairs", tables)
+    noise = float(released.noise_stddev[0])
+    grams = tables.grams(released.values)
+    if request.target is None:
+        parts, part_variances = np.array([n]), np.array([1.0])
+    else:
+        parts, part_variances = columns[request.target].of_cells(cells[request.target].of_level)
+    k = request.n_components or _components(n, noise, request.n_pairs)
+    blocks, smoothing = [], 0.0
+    m = request.n_columns
+    dependence, misfit = np.full((m, m), np.nan), np.full((m, m), np.nan)
+    total_parts = []
+    for number, (block, gram) in enumerate(zip(request.blocks, grams, strict=True)):
+        if len(request.blocks) > 1:
+            progress.step(f"block {number + 1} of {len(request.blocks)}")
+        counts, variances = zip(*(columns[j].of_cells(cells[j].of_level) for j in block), strict=True)
+        split = np.concatenate([by_part[0][j] for j in block], axis=1) if by_part[0] else None
+        evidence = PairEvidence(
+            gram,
+            noise,
+            np.concatenate(counts),
+            np.concatenate(variances),
+            split,
+            by_part[1],
+            parts,
+            part_variances,
+            tables.starts(block),
+            n,
+        )
+        found, chosen = fit_pairs(
+            evidence, k, random_state, request.n_jobs, progress, share_of_work=1 / len(request.blocks)
+        )
+        smoothing = max(smoothing, chosen)
+        total_parts.append(found.weights.sum(axis=1))
+        split_at = evidence.starts[1:-1]
+        blocks.append(
+            MixedBlock(
+                block,
+                found.weights / found.weights.sum(axis=1, keepdims=True),
+                tuple(np.ascontiguousarray(table.T) for table in np.split(found.tables, split_at)),
+            )
+        )
+        independent = np.outer(found.marginal, found.marginal)[None] * total_parts[-1][:, None, None]
+        for result, model in ((dependence, independent), (misfit, found.pairs())):
+            result[np.ix_(block, block)] = _deviations(evidence, n * model)
+    weights = np.mean(total_parts, axis=0)
+    density = MixedDensity(tuple(cells), tuple(blocks), weights / weights.sum(), request.target)
+    return FittedTable(density, smoothing, dependence, misfit)
+
+
+def _components(n: float, noise: float, n_pairs: int) -> int:
+    """Return how many components the noise allows: more, the more rows stand out of it."""
+    worth = n * n_pairs**0.5 / noise  # n mu
+    return int(np.clip(round(60 * (worth / 7500) ** 0.5), 8, 150))
+
+
+def _deviations(evidence: PairEvidence, expected: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for every pair of columns by how many deviations its table differs from what is expected."""
+    variance = evidence.variance(evidence.pair_noise**2, expected)
+    squared = (((evidence.pairs - expected) ** 2 / variance) * evidence.counted).sum(axis=0)
+    starts = evidence.starts[:-1]
+    total = np.add.reduceat(np.add.reduceat(squared, starts, axis=0), starts, axis=1)
+    sizes = np.diff(evidence.starts)
+    entries = np.outer(sizes, sizes) * len(evidence.pairs)
+    result = (total - entries) / np.sqrt(2.0 * entries)
+    np.fill_diagonal(result, np.nan)
+    return np.asarray(result)
+
+
+def _given_target(
+    target: int,
+    cells: Sequence[ColumnCells],
+    by_part: tuple[dict[int, NDArray[np.float64]], float],
+    n: float,
+) -> FittedTable:
+    """Return the density of columns that are independent given the target, each of its cells a component."""
+    parts = cells[target].of_cells
+    split, noise = by_part
+    others = tuple(split)
+    family = CategoricalFamily(len(parts), tuple(cells[j].size for j in others), (0.0,) * len(others))
+    sums = np.concatenate([split[j] for j in others], axis=1)
+    tables = family.tables(family.cells(sums, parts * n, noise))
+    fitted = fitted_to_columns(tables, parts, [cells[j].of_cells for j in others])
+    block = MixedBlock(others, np.eye(len(parts)), tuple(fitted))
+    density = MixedDensity(tuple(cells), (block,), parts, target)
+    return FittedTable(density, float("nan"), *_not_counted(len(cells)))
+
+
+def fitted_to_columns(
+    tables: Sequence[NDArray[np.float64]],
+    weights: NDArray[np.float64],
+    columns: Sequence[NDArray[np.float64]],
+) -> list[NDArray[np.float64]]:
+    """Move tables (k, cells) so that their mean is what is known of each column, by proportional fitting."""
+    fitted = []
+    for table, column in zip(tables, columns, strict=True):
+        moved = table
+        for _ in range(_FITTINGS):
+            moved = moved * (column / (weights @ moved))
+            moved = moved / moved.sum(axis=1, keepdims=True)
+        fitted.append(moved)
+    return fitted
+
+
+def _not_counted(m: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    return np.full((m, m), np.nan), np.full((m, m), np.nan)
+
+
+def _independent(columns: Sequence[NoisyLevels], n: float) -> FittedTable:
+    """Return the density of independent columns: every level is as frequent as its histogram says."""
+    cells, tables = [], []
+    for column in columns:
+        probabilities = column.probabilities(n)
+        cells.append(ColumnCells(column.levels, np.arange(column.levels.size), probabilities))
+        tables.append(probabilities[None])
+    block = MixedBlock(tuple(range(len(columns))), np.ones((1, 1)), tuple(tables))
+    density = MixedDensity(tuple(cells), (block,), np.ones(1))
+    return FittedTable(density, float("inf"), *_not_counted(len(columns)))

@@ -1,0 +1,333 @@
+r"""A mixture of products fitted to noisy tables of pairs: post-processing, free whatever it tries.
+
+With weights w_ck of components k in parts c (of a target column, or the only one) and a table of
+probabilities theta_kj for every column j, the model of a pair table is sum_k w_ck theta_ki theta_kj'. It is
+fitted to what was released, n rows in all, by least squares in units of each entry's noise and sampling
+error:
+
+    sum (Y - n model)^2 / (2 variance) + smoothing n sum_j I(k; x_j),
+
+over pairs and histograms. The penalty is the mutual information of component and column: as it grows, the
+columns become independent, but their own distributions are left alone. How much of it helps is tried on the
+noisy tables themselves: added noise splits them into two independent halves (Gaussian thinning), one to fit
+and one to judge.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem._threads import one_thread
+from dpem.estimator.base import public_random
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import PublicRandom
+    from dpem.gate.progress import Progress
+
+__all__ = ["PairEvidence", "ProductComponents", "fit_pairs"]
+
+# Chosen on made tables (experiments/mixed_constants.py).
+_SMOOTHING = 0.063  # times mu^(3/4), of the release of the pairs
+_TRIED = (0.6, 1.0, 2.0, 4.0)  # times that
+_RESTARTS = 8
+_STEPS = 700
+_TRIAL_STEPS = 300
+_TRIALS = 2
+_RATE = 0.05  # of Adam, on logarithms of probabilities
+_WORK = 1e12  # floating-point operations that all restarts may take together
+_FLOOR = 1e-4  # of each table: what it keeps of its column's distribution
+
+
+@dataclass(frozen=True, eq=False)
+class PairEvidence:
+    """What was released of a block of columns, in rows.
+
+    Attributes
+    ----------
+    pairs : ndarray of shape (parts, cells, cells)
+        Noisy tables of pairs, symmetric; zero where a column meets itself.
+    pair_noise : float
+        Their standard deviation.
+    columns, column_variances : ndarray of shape (cells,)
+        Noisy histograms of the columns, and the variance of their noise.
+    by_part, by_part_noise : ndarray of shape (parts, cells), float; or None
+        The same, split by the parts of a target.
+    parts, part_variances : ndarray of shape (parts,)
+        Noisy counts of the parts.
+    starts : ndarray of int
+        Where each column begins among the cells, and where the last ends.
+    n_rows : float
+        How many rows there are, or about.
+    sampling : float
+        The variance of a count by sampling, over the count: 1, and 2 where counts were split in halves.
+    """
+
+    pairs: NDArray[np.float64]
+    pair_noise: float
+    columns: NDArray[np.float64]
+    column_variances: NDArray[np.float64]
+    by_part: NDArray[np.float64] | None
+    by_part_noise: float
+    parts: NDArray[np.float64]
+    part_variances: NDArray[np.float64]
+    starts: NDArray[np.intp]
+    n_rows: float
+    sampling: float = 1.0
+
+    def variance(self, noise: Any, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return that of counts: of their noise, given as a variance, and of sampling rows."""
+        return np.asarray(noise + self.sampling * np.maximum(counts, 0.0))
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which entries of a table of pairs were counted: those of two columns."""
+        column = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        return np.asarray(column[:, None] != column)
+
+    @property
+    def mu(self) -> float:
+        """What the release of the pairs was worth: the Gaussian-DP parameter of one row in all tables."""
+        m = len(self.starts) - 1
+        return float(np.sqrt(m * (m - 1) / 2) / self.pair_noise)
+
+    @property
+    def smoothing(self) -> float:
+        """How much smoothing such noise usually wants; beyond mu = 1 sampling error rules."""
+        return float(_SMOOTHING * min(self.mu, 1.0) ** 0.75)
+
+    def thinned(self, random_state: PublicRandom) -> tuple[PairEvidence, PairEvidence]:
+        """Split what was released into two independent halves, each with twice the variance.
+
+        With Y = q + e and fresh noise z of the same law as e, Y + z and Y - z are independent given q. Here e
+        holds the sampling error too, so that a half judges the other by the population, not by these rows.
+        """
+        pair = random_state.normal(size=self.pairs.shape)
+        pair = np.triu(pair) + np.triu(pair, 1).transpose(0, 2, 1)
+        pair *= np.sqrt(self.variance(self.pair_noise**2, self.pairs)) * self.counted
+        column = random_state.normal(size=self.columns.shape)
+        column *= np.sqrt(self.variance(self.column_variances, self.columns))
+        split = None
+        if self.by_part is not None:
+            split = random_state.normal(size=self.by_part.shape)
+            split *= np.sqrt(self.variance(self.by_part_noise**2, self.by_part))
+        halves = [
+            replace(
+                self,
+                pairs=self.pairs + sign * pair,
+                pair_noise=self.pair_noise * np.sqrt(2.0),
+                columns=self.columns + sign * column,
+                column_variances=2 * self.column_variances,
+                by_part=None if self.by_part is None or split is None else self.by_part + sign * split,
+                by_part_noise=self.by_part_noise * np.sqrt(2.0),
+                sampling=2 * self.sampling,
+            )
+            for sign in (1.0, -1.0)
+        ]
+        return halves[0], halves[1]
+
+
+@dataclass(frozen=True, eq=False)
+class ProductComponents:
+    """Components: weights (parts, k), which sum to 1 in all, and tables (cells, k), to 1 in each column."""
+
+    weights: NDArray[np.float64]
+    tables: NDArray[np.float64]
+
+    def pairs(self) -> NDArray[np.float64]:
+        """Return the probabilities of all pairs of cells, (parts, cells, cells)."""
+        return np.stack([(self.tables * weights) @ self.tables.T for weights in self.weights])
+
+    @property
+    def marginal(self) -> NDArray[np.float64]:
+        """The probability of each cell."""
+        return np.asarray(self.tables @ self.weights.sum(axis=0))
+
+
+def fit_pairs(
+    evidence: PairEvidence,
+    n_components: int,
+    random_state: PublicRandom,
+    n_jobs: int,
+    progress: Progress,
+    share_of_work: float = 1.0,
+) -> tuple[ProductComponents, float]:
+    """Fit components to what was released; return them with the smoothing that was chosen.
+
+    Several restarts are averaged into one mixture: each finds another good explanation of the same tables.
+    """
+    # Components and smoothing to try: from close to the noisy tables to independent columns.
+    tried = [(n_components, factor * evidence.smoothing) for factor in _TRIED]
+    tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
+    work = 4.0 * evidence.pairs.size * n_components / share_of_work
+    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
+    with one_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        losses = np.zeros(len(tried))
+        for trial in range(_TRIALS):
+            progress.step(f"smoothing, trial {trial + 1} of {_TRIALS}")
+            fitted_to, judged_by = evidence.thinned(random_state)
+            # A half is worth half of mu^2, and wants as much smoothing as so small a release does.
+            less = fitted_to.smoothing / evidence.smoothing
+            searches = [_Search(fitted_to, k, less * by, trial_steps, _seed(random_state)) for k, by in tried]
+            losses += [_loss(found, judged_by) for found in pool.map(_Search.run, searches)]
+        k, smoothing = tried[int(losses.argmin())]
+        restarts = int(np.clip(_WORK / (work * _STEPS), 2, _RESTARTS)) if k > 1 else 1
+        progress.step(f"{restarts} restarts of {k} components")
+        searches = [_Search(evidence, k, smoothing, _STEPS, _seed(random_state)) for _ in range(restarts)]
+        found = list(pool.map(_Search.run, searches))
+    return _averaged(found), float(smoothing)
+
+
+def _seed(random_state: PublicRandom) -> int:
+    return int(random_state.randint(2**31 - 1))
+
+
+def _averaged(found: Sequence[ProductComponents]) -> ProductComponents:
+    weights = np.concatenate([one.weights for one in found], axis=1) / len(found)
+    tables = np.concatenate([one.tables for one in found], axis=1)
+    together = ProductComponents(weights / weights.sum(), tables)
+    return replace(together, tables=(1 - _FLOOR) * tables + _FLOOR * together.marginal[:, None])
+
+
+def _loss(found: ProductComponents, evidence: PairEvidence) -> float:
+    """Return how far tables of pairs lie from the model, in units of their errors."""
+    model = evidence.n_rows * found.pairs()
+    variance = evidence.variance(evidence.pair_noise**2, model)
+    return float((evidence.counted * (evidence.pairs - model) ** 2 / variance).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """One descent from a random start, in single precision: the tables are far noisier than that."""
+
+    evidence: PairEvidence
+    n_components: int
+    smoothing: float
+    steps: int
+    seed: int
+
+    def run(self) -> ProductComponents:
+        """Descend by Adam, at a rate that falls in the end."""
+        with np.errstate(all="ignore"):
+            return self._descended()
+
+    def _descended(self) -> ProductComponents:
+        evidence = self.evidence
+        log_tables, log_weights = self._start()
+        moments = [np.zeros_like(log_tables), np.zeros_like(log_tables)]
+        weight_moments = [np.zeros_like(log_weights), np.zeros_like(log_weights)]
+        for step in range(1, self.steps + 1):
+            tables = _softmax_columns(log_tables, evidence.starts)
+            weights = np.exp(log_weights - log_weights.max())
+            weights /= weights.sum()
+            by_tables, by_weights = self._gradient(tables, weights)
+            # Through the softmax of each column, and of all weights.
+            inner = tables * by_tables
+            inner -= tables * _spread(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
+            by_weights = weights * (by_weights - (weights * by_weights).sum())
+            late = (self.steps - step) / (0.4 * self.steps)
+            rate = _RATE * min(1.0, step / 20) * min(1.0, 0.02 + 0.98 * late)
+            log_tables -= _adam(inner, moments, step, rate)
+            log_weights -= _adam(by_weights, weight_moments, step, rate)
+        found = _softmax_columns(log_tables, evidence.starts).astype(np.float64)
+        parts = np.exp((log_weights - log_weights.max()).astype(np.float64))
+        return ProductComponents(parts / parts.sum(), found / self._column_sums(found))
+
+    def _start(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Start near the columns' own distributions, every component somewhere else."""
+        random_state = public_random(self.seed)
+        evidence, k = self.evidence, self.n_components
+        positive = np.maximum(evidence.columns, 0.1 * np.sqrt(evidence.column_variances) + 1e-6)
+        near = np.log(positive)[:, None] + 0.5 * random_state.normal(size=(len(positive), k))
+        parts = np.maximum(evidence.parts, 1e-3 * evidence.n_rows)
+        weights = np.log(parts / parts.sum())[:, None] + 0.4 * random_state.normal(size=(len(parts), k))
+        return near.astype(np.float32), weights.astype(np.float32)
+
+    @cached_property
+    def _scaled(self) -> tuple[NDArray[np.float32], ...]:
+        """What was released over n, and n^2 over its variance, per entry."""
+        evidence, n = self.evidence, self.evidence.n_rows
+        pair_weights = n * n / evidence.variance(evidence.pair_noise**2, evidence.pairs) * evidence.counted
+        column_weights = n * n / evidence.variance(evidence.column_variances, evidence.columns)
+        part_weights = n * n / evidence.variance(evidence.part_variances, evidence.parts)
+        everything = [
+            evidence.pairs / n,
+            pair_weights,
+            evidence.columns / n,
+            column_weights,
+            evidence.parts / n,
+            part_weights,
+        ]
+        if evidence.by_part is not None:
+            split = n * n / evidence.variance(evidence.by_part_noise**2, evidence.by_part)
+            everything += [evidence.by_part / n, split]
+        return tuple(array.astype(np.float32) for array in everything)
+
+    def _gradient(
+        self, tables: NDArray[np.float32], weights: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Return the gradient by tables and by weights, over the number of entries."""
+        pairs, pair_weights, columns, column_weights, parts, part_weights, *split = self._scaled
+        total = weights.sum(axis=0)
+        marginal = tables @ total
+        column_residual = (marginal - columns) * column_weights
+        by_tables = column_residual[:, None] * total
+        by_weights = np.repeat((tables.T @ column_residual)[None], len(weights), axis=0)
+        if len(weights) > 1:
+            by_weights += ((weights.sum(axis=1) - parts) * part_weights)[:, None]
+        for c, part in enumerate(weights):
+            residual = (tables * part) @ tables.T
+            residual -= pairs[c]
+            residual *= pair_weights[c]
+            along = residual @ tables
+            by_weights[c] += 0.5 * (tables * along).sum(axis=0)
+            if split:
+                in_part = (tables @ part - split[0][c]) * split[1][c]
+                along += in_part[:, None]
+                by_weights[c] += tables.T @ in_part
+            by_tables += along * part
+        # The mutual information of component and column; its gradient through the marginal is constant.
+        if self.n_components > 1:
+            ratio = np.log(np.maximum(tables, 1e-9)) - np.log(np.maximum(marginal, 1e-9))[:, None]
+            strength = np.float32(self.smoothing * self.evidence.n_rows)
+            by_tables += strength * total * ratio
+            by_weights += strength * (tables * ratio).sum(axis=0)
+        n_entries = np.float32(max(pairs.size / 2, 1))
+        return np.asarray(by_tables / n_entries, dtype=np.float32), np.asarray(
+            by_weights / n_entries, dtype=np.float32
+        )
+
+    def _column_sums(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
+        starts = self.evidence.starts
+        return np.asarray(_spread(np.add.reduceat(tables, starts[:-1], axis=0), starts), dtype=np.float64)
+
+
+def _spread(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
+    """Repeat one row per column for each of its cells."""
+    return np.repeat(by_column, np.diff(starts), axis=0)
+
+
+def _softmax_columns(logits: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+    """Return probabilities of the cells of each column."""
+    shifted = np.exp(logits - _spread(np.maximum.reduceat(logits, starts[:-1], axis=0), starts))
+    return np.asarray(shifted / _spread(np.add.reduceat(shifted, starts[:-1], axis=0), starts))
+
+
+def _adam(
+    gradient: NDArray[np.float32], moments: list[NDArray[np.float32]], step: int, rate: float
+) -> NDArray[np.float32]:
+    """Return the step of Adam, and keep its running means."""
+    moments[0] *= 0.9
+    moments[0] += 0.1 * gradient
+    moments[1] *= 0.99
+    moments[1] += 0.01 * gradient * gradient
+    mean, square = moments[0] / (1 - 0.9**step), moments[1] / (1 - 0.99**step)
+    return np.asarray(rate * mean / (np.sqrt(square) + 1e-8), dtype=np.float32)

@@ -1,0 +1,419 @@
+"""The estimator around a plug-in model."""
+
+from __future__ import annotations
+
+import textwrap
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from dpem import _validate
+from dpem.data import Schema, TableGrid
+from dpem.data.schema import require_schema
+from dpem.data.table_types import is_name
+from dpem.engines import open_rows
+from dpem.errors import InvalidArgumentError
+from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.planned_columns import Forecast, warn_of_noise
+from dpem.estimator.saved_arrays import require, require_numbers
+from dpem.fitting.standard_errors import spread_of_draws
+from dpem.gate.progress import Progress
+from dpem.plugin.checks import check_model
+from dpem.plugin.clipped import read_only, treats_blocks
+from dpem.plugin.family import ExponentialFamily
+from dpem.plugin.fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
+from dpem.plugin.forecast import noise_of_statistics
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.estimator.base import Ledger
+    from dpem.gate.plan import Plan
+    from dpem.plugin.family import Parameters
+
+__all__ = ["ModelEstimator", "PrivateEM"]
+
+_DRAWS = 100  # of the noise, for standard errors
+_PLAIN_ITERATIONS = 200
+
+
+class ModelEstimator(PrivateEstimator):
+    """What all estimators of plug-in models share: a schema, a model, and its parameters."""
+
+    max_iter: int | None
+    tol: float
+    clip_norm: float | None = None
+    data_norm = None
+
+    parameters_: Parameters
+    standard_errors_: dict[str, NDArray[np.float64]]
+    schema_: Schema
+
+    @abstractmethod
+    def _make_model(self, schema: Schema) -> ExponentialFamily:
+        """Return the model for these columns; raise where it has no use for one of them."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        It is tried on made-up rows first; then the budget is charged, and then rows are read. No cell raises:
+        what is not as the schema declares goes to its declared place.
+
+        Parameters
+        ----------
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
+            Rows, wherever they are (docs/scale.md).
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_budget()
+        random_state = self._random()
+        schema = self._columns(X)
+        source = self._rows_to_fit(X, schema, by_position=self.schema is None)
+        n_rows = None if self._plain else self._public_rows(source)
+        tol = _validate.non_negative(self.tol, "tol")
+        request = self._request(schema, n_rows)
+        progress = Progress(type(self).__name__, self.verbose)
+        if self._plain:
+            parameters, self.n_iter_ = fit_plain_model(source, request, random_state, tol, progress)
+            self._keep(schema, parameters)
+            self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
+            self._state_not_private(source)
+            return self
+        plan = self._plan(request, n_rows)
+        # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
+        gate = self._gate(
+            plan, source, request.grid, n_jobs=self.n_jobs if treats_blocks(request.model) else 1
+        )
+        with self._charged():
+            quality = self._release_quality(gate)
+            fitted = fit_model(gate, request, n_rows, random_state, progress)
+            draws = (tuple(fitted.redraw(random_state).values()) for _ in range(_DRAWS))
+            spread = spread_of_draws(draws)
+        # All at once, so that no interrupt leaves parameters beside another fit's statement.
+        self._keep(schema, fitted.parameters)
+        self.standard_errors_ = dict(zip(fitted.parameters, spread, strict=True))
+        self.n_iter_ = request.iterations
+        self._state(gate, source, quality)
+        return self
+
+    def _request(self, schema: Schema, n_rows: int | None) -> ModelRequest:
+        """Return what is fitted; the model is tried on made-up rows."""
+        model = self._make_model(schema)
+        clip_norm = 1.0 if self._plain and self.clip_norm is None else self.clip_norm  # plain EM cuts nothing
+        shape = check_model(model, schema, clip_norm, float(n_rows or 1000))
+        most = _PLAIN_ITERATIONS if self._plain else DEFAULT_ITERATIONS
+        iterations = most if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
+        bounds_source = "declared" if self.schema is None else self.schema.source
+        return ModelRequest(model, TableGrid(schema, bounds_source), shape, iterations)
+
+    def _plan(self, request: ModelRequest, n_rows: int | None, *, stacklevel: int = 3) -> Plan:
+        """Return the plan, with a warning where a known number of rows makes it poor."""
+        plan = self._with_quality(
+            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+        )
+        if n_rows is not None:
+            noise = noise_of_statistics(request, plan, n_rows)
+            also = ", fewer components or a smaller norm"
+            warn_of_noise(noise, [1.0], plan, also=also, stacklevel=stacklevel)
+        return plan
+
+    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:  # noqa: ARG002
+        self._check_limits()
+        if self.schema is not None:
+            schema = self.schema
+            schema.require_complete()
+        else:
+            names, n_columns = self._names_to_plan(columns)
+            schema = self._bounded(names, n_columns)
+        request = self._request(schema, n_rows)
+        plan = self._plan(request, n_rows)
+        noise = noise_of_statistics(request, plan, n_rows)
+        return Forecast(plan, {}, {"steps": request.iterations}, noise, "Assumed: components of equal size.")
+
+    def _columns(self, X: Any) -> Schema:
+        """Return the schema, or one of numbers within the bounds."""
+        self._check_limits()
+        if self.schema is not None:
+            return self.schema
+        source = open_rows(X, person=self.person)
+        return self._bounded(source.names, source.n_columns)
+
+    def _check_limits(self) -> None:
+        """Raise unless the columns are limited in one way."""
+        if (self.schema is None) == (self.bounds is None):
+            raise InvalidArgumentError(
+                "Expected exactly one of bounds and schema. Declare public limits, such as "
+                "bounds=(low, high) with numbers or one per column. They are never read from the data."
+            )
+        if self.schema is not None:
+            require_schema(self.schema).require_complete()
+
+    def _bounded(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
+        """Return a schema of numbers within the bounds."""
+        domain = self._domain(n_columns, names)
+        low, high = np.asarray(domain.low), np.asarray(domain.high)
+        named = names if names is not None and all(map(is_name, names)) else None
+        return Schema(
+            {
+                name: {"kind": "continuous", "bounds": [float(low[j]), float(high[j])]}
+                for j, name in enumerate(named or [f"x{j}" for j in range(n_columns)])
+            }
+        )
+
+    def _keep(self, schema: Schema, parameters: Parameters) -> None:
+        """Write what a fit found."""
+        self.schema_ = schema
+        self.parameters_ = parameters
+        self._model = self._make_model(schema)
+
+    # -- after the fit -----------------------------------------------------------------------------------
+
+    def _table(self, X: Any) -> NDArray[np.float64]:
+        """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
+        self._rows(X)  # columns and values are checked; cells are then read as the fit read them
+        source = open_rows(X, self.schema_, by_position=self.schema is None, person=self._person_in(X))
+        return source.in_memory().block()
+
+    @property
+    def _allows_missing(self) -> bool:
+        return self.schema is not None  # it says where each cell goes
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """Return the log-density of each row. As sensitive as X: keep it with the data."""
+        rows = self._table(X)
+        locked = read_only(self.parameters_)
+        return np.array([self._model.log_density(row.copy(), locked) for row in rows.T])
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: ARG002
+        """Return the mean log-density of the rows. As sensitive as X."""
+        return float(self.score_samples(X).mean())
+
+    # -- files -------------------------------------------------------------------------------------------
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        return super()._arrays() | {f"parameter_{k}": v for k, v in self.parameters_.items()}
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        return super()._saved_parameters() | {"fitted_schema": self.schema_.to_dict()}
+
+    def _check_schema(self, schema: Schema) -> None:
+        """Columns are checked by the model."""
+
+    def _described_bounds(self) -> dict[str, str]:
+        return self.schema_.describe()
+
+    @classmethod
+    def _restore(
+        cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
+    ) -> Self:
+        parameters = dict(parameters)
+        schema = Schema(parameters.pop("fitted_schema"))
+        model = super()._restore(metadata, {}, parameters)
+        released = {
+            name.removeprefix("parameter_"): value
+            for name, value in arrays.items()
+            if name.startswith("parameter_")
+        }
+        require(released and len(schema.columns) == model.n_features_in_, "parameters, and columns of rows")
+        expected = {f"parameter_{name}": value.shape for name, value in released.items()}
+        expected |= {f"standard_error_{name}": value.shape for name, value in released.items()}
+        require_numbers(arrays, expected)
+        model._keep(schema, released)
+        model._check_parameters()
+        model._restore_standard_errors(arrays)
+        return model
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        """Arrays are taken back with the schema that they belong to."""
+
+    def _check_parameters(self) -> None:
+        """Raise where a file's parameters are none of this model; of code of others nothing is known."""
+
+
+class PrivateEM(ModelEstimator):
+    """Fit a model of your own by EM under differential privacy.
+
+    Each step releases the sum of the model's expected statistics with one Gaussian mechanism, every row's
+    vector cut to a norm C: the model's own bound, or `clip_norm`. The model's code is
+    read before anything is charged (:class:`dpem.ExponentialFamily`); docs/plug-in.md is a tutorial.
+
+    Parameters
+    ----------
+    model : ExponentialFamily
+        The model.
+    epsilon : float
+        The privacy budget. ``math.inf`` runs plain EM, marked as not private.
+    delta : float, default 1e-6
+        The other half of the budget: choose it well below one over the number of rows.
+    bounds : (low, high)
+        Public limits of columns of numbers, one pair or one per column. Values beyond are clipped.
+    schema : Schema
+        Instead of bounds: columns of any kind.
+    clip_norm : float, optional
+        The norm C that each row's vector is cut to; needed where the model proves none.
+    adjacency : {"replace_one", "add_remove"}, default "replace_one"
+        Whether the number of rows is public or private. Replacing a row costs 2 C, or sqrt 2 C where the
+        model certifies that no entry is negative; adding or removing one costs C.
+    rows_per_person : int, default 1
+        The most rows that one person owns; the guarantee is then for persons.
+    person : str, optional
+        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
+        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+    data_quality : bool, default True
+        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
+        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
+        that are clearly bad.
+    max_iter : int, optional
+        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+    tol : float, default 1e-8
+        For plain EM alone: it ends when no parameter changes by more.
+    ledger : Ledger or path, optional
+        Where the budget is charged before a row is read.
+    random_state : int or RandomState, optional
+        Seeds starts and `sample`. It never touches the noise.
+    n_jobs : int, optional
+        Not used: code of others runs on one thread.
+    verbose : int, default 0
+        Whether to tell which step runs.
+
+    Attributes
+    ----------
+    parameters_ : dict of str to ndarray
+        What the model's `m_step` returned last.
+    standard_errors_ : dict of str to ndarray
+        What the noise of the last steps alone does to each parameter.
+    privacy_ : PrivacyStatement
+        The guarantee.
+    plan_ : Plan
+        Every release with its noise.
+    data_quality_ : DataQuality or None
+        Noisy counts of cells that the schema could not take as they are, where they were bought.
+    n_iter_ : int
+        EM steps.
+
+    Examples
+    --------
+    Two exponential laws with unknown rates, each row a waiting time:
+
+    >>> import numpy as np
+    >>> import dpem
+    >>> class Waiting(dpem.ExponentialFamily):
+    ...     nonnegative = True
+    ...     def start(self, schema, random_state, centres):
+    ...         return {"weight": 0.5, "means": [0.5, 5.0]}
+    ...     def expected_statistics(self, row, parameters):
+    ...         w, m = parameters["weight"], parameters["means"]
+    ...         joint = np.array([w, 1 - w]) * np.exp(-row[0] / m) / m
+    ...         g = joint / joint.sum()
+    ...         return np.concatenate([g, g * row[0] / 20])
+    ...     def m_step(self, statistics, parameters, n_rows, noise):
+    ...         counts = np.maximum(statistics[:2], 2 * noise)
+    ...         means = np.clip(20 * statistics[2:] / counts, 0.05, 20)
+    ...         return {"weight": counts[0] / counts.sum(), "means": means}
+    ...     def norm_bound(self, schema):
+    ...         return np.sqrt(2)
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.exponential(np.where(rng.random(8000) < 0.3, 0.2, 3.0))[:, None]
+    >>> model = dpem.PrivateEM(Waiting(), epsilon=2.5, bounds=(0, 20)).fit(X)
+    >>> bool(np.abs(model.parameters_["means"] - [0.2, 3.0]).max() < 0.5)
+    True
+    """
+
+    _public_name: ClassVar[str] = "dpem.PrivateEM"
+
+    def __init__(
+        self,
+        model: ExponentialFamily,
+        *,
+        epsilon: float,
+        delta: float = 1e-6,
+        bounds: Any = None,
+        schema: Schema | None = None,
+        clip_norm: float | None = None,
+        adjacency: str = "replace_one",
+        rows_per_person: int = 1,
+        person: str | None = None,
+        data_quality: bool = True,
+        max_iter: int | None = None,
+        tol: float = 1e-8,
+        ledger: Ledger | str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bounds = bounds
+        self.schema = schema
+        self.clip_norm = clip_norm
+        self.adjacency = adjacency
+        self.rows_per_person = rows_per_person
+        self.person = person
+        self.data_quality = data_quality
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ledger = ledger
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _make_model(self, schema: Schema) -> ExponentialFamily:  # noqa: ARG002
+        if not isinstance(self.model, ExponentialFamily):
+            raise _validate.fail("a dpem.ExponentialFamily", "model", type(self.model).__name__)
+        return self.model
+
+    def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
+        """Draw rows from the model: free, since its parameters are released.
+
+        Parameters
+        ----------
+        n_samples : int, default 1
+            How many.
+        random_state : int or RandomState, optional
+            Seeds this draw; the estimator's own `random_state` unless given.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features), or DataFrame
+            Rows; with a schema a DataFrame with its names and types.
+        """
+        check_is_fitted(self)
+        n = _validate.integer(n_samples, "n_samples")
+        drawn = self._model.sample(n, read_only(self.parameters_), self._random(random_state))
+        rows = np.asarray(drawn, dtype=np.float64)
+        if rows.shape != (n, self.n_features_in_):
+            raise InvalidArgumentError(
+                f"Expected a sample method that returns rows of shape {(n, self.n_features_in_)}, got "
+                f"{rows.shape}. Correct {type(self._model).__name__}.sample."
+            )
+        return self._as_declared(rows)
+
+    def _saved_parameters(self) -> dict[str, Any]:
+        saved = super()._saved_parameters()
+        saved["model"] = type(self.model).__name__  # code is not saved: `load` is given the model again
+        return saved
+
+    @classmethod
+    def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
+        if not isinstance(model, ExponentialFamily):
+            raise InvalidArgumentError(
+                "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "
+                "model=...)."
+            )
+        expected, given = parameters.get("model"), type(model).__name__
+        if given != expected:
+            raise _validate.fail(
+                f"a model {textwrap.shorten(str(expected), 80)}, as in the file", "model", given
+            )
+        return parameters | {"model": model}

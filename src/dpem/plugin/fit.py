@@ -1,0 +1,232 @@
+"""Private EM of a plug-in model: an optional private start, then steps of one clipped statistic each."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from sklearn.cluster import KMeans as PlainKMeans
+
+from dpem.data.domain import GRID
+from dpem.errors import ModelWarning
+from dpem.fitting.centres import fit_centres, kmeans_stages
+from dpem.fitting.loop import run_em
+from dpem.gate.mapped_rows import MappedRowsGate
+from dpem.gate.plan import Plan, Stage
+from dpem.plugin.checks import checked_parameters
+from dpem.plugin.clipped import (
+    ClippedStatistic,
+    encoded_rows,
+    encoded_vectors,
+    read_only,
+    statistic_vectors,
+    treats_blocks,
+)
+from dpem.plugin.memory import refuse_memory
+from dpem.statistics.simple import CountedRows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from dpem.data import RowSource
+    from dpem.data.table_grid import TableGrid
+    from dpem.estimator.base import PublicRandom
+    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.progress import Progress
+    from dpem.gate.release import ReleaseGate
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.plugin.checks import ModelShape
+    from dpem.plugin.family import ExponentialFamily, Parameters
+
+__all__ = ["DEFAULT_ITERATIONS", "FittedModel", "ModelRequest", "fit_model", "fit_plain_model"]
+
+DEFAULT_ITERATIONS = 15
+_PLAIN_ROWS = 4096
+# Shares of mu^2.
+_ROWS, _START = 0.03, 0.20
+_START_STEPS = 4
+_GROWTH = 2.0  # of the budget from the first EM step to the last
+_FORGET = 0.8  # what earlier sums keep of their weight at every step of the second half
+
+
+@dataclass(frozen=True)
+class ModelRequest:
+    """What is asked for: public arguments alone."""
+
+    model: ExponentialFamily
+    grid: TableGrid
+    shape: ModelShape
+    iterations: int
+
+    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+        """Return all stages."""
+        stages, left = [], 1.0
+        if adjacency == "add_remove":
+            stages.append(Stage("rows", _ROWS, CountedRows().sensitivity(adjacency)))
+            left -= _ROWS
+        if self.model.start_centres:
+            stages += kmeans_stages(self.shape.n_encoded, adjacency, _START_STEPS, share=_START)
+            left -= _START
+        one = self.statistic({}).sensitivity(adjacency)
+        growth = _GROWTH ** (np.arange(self.iterations) / self.iterations)
+        stages += [
+            Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())
+        ]
+        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+
+    def statistic(self, parameters: Parameters) -> ClippedStatistic:
+        """Return the statistic under these parameters."""
+        shape = self.shape
+        if not treats_blocks(self.model):
+            refuse_memory(self.model)  # an M-step may have given it something that rows would share
+        return ClippedStatistic(
+            self.model, read_only(parameters), self.grid, shape.n_statistics, shape.norm, shape.nonnegative
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _State:
+    """Released parameters, and the average of past sums that led to them."""
+
+    parameters: Parameters
+    step: int
+    average: NDArray[np.float64]
+    weight: float  # of the average
+    variance: float  # of its noise, times weight^2
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """One EM step (an `EMModel`): sums are averaged with those of the steps before, from halfway on."""
+
+    request: ModelRequest
+    n_rows: float
+
+    def statistic(self, parameters: _State) -> ClippedStatistic:
+        """Return the model's statistic."""
+        return self.request.statistic(parameters.parameters)
+
+    def m_step(self, parameters: _State, released: ReleasedStatistics) -> _State:
+        """Average, then ask the model."""
+        sums, noise = self.statistic(parameters).read(released)
+        weight, kept, variance = noise**-2.0, 0.0, 0.0
+        if parameters.step >= max(1, self.request.iterations // 2):
+            kept, variance = _FORGET * parameters.weight, _FORGET**2 * parameters.variance
+        average = (parameters.average * kept + sums * weight) / (kept + weight)
+        after = _State(
+            parameters.parameters,
+            parameters.step + 1,
+            average,
+            kept + weight,
+            variance + weight**2 * noise**2,
+        )
+        return replace(after, parameters=self.ask(parameters.parameters, average, self.noise(after)))
+
+    def noise(self, state: _State) -> float:
+        """Return the standard deviation of the noise on the averaged sums."""
+        return math.sqrt(state.variance) / state.weight
+
+    def ask(self, before: Parameters, sums: NDArray[np.float64], noise: float) -> Parameters:
+        """Return the model's M-step; the parameters before where it fails, since the step is paid for."""
+        model = self.request.model
+        try:
+            copies = {key: value.copy() for key, value in before.items()}
+            with np.errstate(all="ignore"):
+                after = model.m_step(sums.copy(), copies, self.n_rows, noise)
+            return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
+        except Exception as error:  # noqa: BLE001  (whatever it is, it is about released values)
+            warnings.warn(
+                f"A step of {type(model).__name__} was left out: its m_step failed on noisy sums ({error}).",
+                ModelWarning,
+                stacklevel=2,
+            )
+            return before
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A finished fit; `redraw` gives parameters under fresh noise."""
+
+    parameters: Parameters
+    redraw: Callable[[PublicRandom], Parameters]
+
+
+def fit_model(
+    gate: ReleaseGate,
+    request: ModelRequest,
+    n_rows: int | None,
+    random_state: PublicRandom,
+    progress: Progress,
+) -> FittedModel:
+    """Run all stages."""
+    n = gate.n_rows = float(n_rows) if n_rows is not None else _noisy_rows(gate)
+    centres = None
+    if request.model.start_centres:
+        encode = encoded_rows(request.model, request.grid, request.shape.n_encoded)
+        found, _, _, _ = fit_centres(
+            MappedRowsGate(gate, encode),
+            request.shape.n_encoded,
+            n,
+            request.model.start_centres,
+            random_state,
+            progress,
+        )
+        centres = found / GRID
+    name = type(request.model).__name__
+    start = checked_parameters(
+        request.model.start(request.grid.schema, random_state, centres), f"{name}.start"
+    )
+    step = _Step(request, n)
+    first = _State(start, 0, np.zeros(request.shape.n_statistics), 0.0, 0.0)
+    stages = [f"em {j + 1}" for j in range(request.iterations)]
+    last, before, _ = run_em(gate, step, first, stages, progress)
+
+    def redraw(random_state: PublicRandom) -> Parameters:
+        noise = step.noise(last)
+        sums = last.average + random_state.normal(0.0, noise, size=len(last.average))
+        return step.ask(before.parameters, sums, noise)
+
+    return FittedModel(last.parameters, redraw)
+
+
+def _noisy_rows(gate: ReleaseGate) -> float:
+    released = gate.release("rows", CountedRows())
+    return max(1.0, float(released.values[0]))
+
+
+def fit_plain_model(
+    source: RowSource,
+    request: ModelRequest,
+    random_state: PublicRandom,
+    tol: float,
+    progress: Progress,
+) -> tuple[Parameters, int]:
+    """Run EM without privacy until no parameter changes by more than `tol`: no cut, no rounding, no noise."""
+    model, schema, shape = request.model, request.grid.schema, request.shape
+    rows = source.in_memory()
+    centres = None
+    if model.start_centres:
+        blocks = [encoded_vectors(model, schema, block, shape.n_encoded) for block in rows.blocks()]
+        kmeans = PlainKMeans(model.start_centres, n_init=5, random_state=random_state)
+        centres = kmeans.fit(np.concatenate(blocks, axis=1).T).cluster_centers_
+    name = type(model).__name__
+    parameters = checked_parameters(model.start(schema, random_state, centres), f"{name}.start")
+    for step in range(1, request.iterations + 1):
+        progress.step(f"step {step}")
+        locked = read_only(parameters)
+        sums = np.zeros(shape.n_statistics)
+        for block in rows.blocks(_PLAIN_ROWS):
+            sums += statistic_vectors(model, locked, block, shape.n_statistics).sum(axis=1)
+        copies = {key: value.copy() for key, value in parameters.items()}
+        after = model.m_step(sums, copies, float(rows.n_rows), 0.0)
+        after = checked_parameters(after, f"{name}.m_step", like=parameters)
+        change = max(float(np.abs(after[key] - old).max(initial=0.0)) for key, old in parameters.items())
+        parameters = after
+        if change <= tol:
+            return parameters, step
+    return parameters, request.iterations

@@ -1,0 +1,52 @@
+"""How large rows are in a frame: what a covariance must be multiplied by, tails included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.statistics.base import require_gaussian
+from dpem.statistics.simple import LINEAR_BITS, interval_sensitivity
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.sensitivity import Norm
+    from dpem.statistics.gaussian import GaussianComponents
+
+__all__ = ["FrameSizes"]
+
+
+@dataclass(frozen=True, eq=False)
+class FrameSizes:
+    """The squared norm of rows in one frame over `cap`, at most 1, on 20 bits. Eq. (S-8)."""
+
+    component: GaussianComponents  # a single one
+    cap: float
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """One number."""
+        return 1
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of numbers in an interval."""
+        require_gaussian(norm)
+        return interval_sensitivity(2.0**LINEAR_BITS, adjacency)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the squared norms; what is not a number counts as the cap."""
+        _, squared = self.component.frames(rows)
+        part = squared[0] / self.cap
+        scaled = np.floor(np.where(part < 1.0, part, 1.0) * 2.0**LINEAR_BITS)
+        return np.array([int(scaled.sum())])
+
+    def mean(self, released: ReleasedStatistics, n_rows: float) -> tuple[float, float]:
+        """Return the mean squared norm and the standard deviation of its noise."""
+        unit = self.cap / 2.0**LINEAR_BITS / n_rows
+        return float(released.values[0]) * unit, float(released.noise_stddev[0]) * unit

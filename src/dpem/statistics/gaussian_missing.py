@@ -1,0 +1,228 @@
+r"""Moments of rows with missing cells, each in its component's own frame, as bounded integers.
+
+In the frame of a component, x = c + L z with z standard normal. Of a row only the cells O are known; then::
+
+    E[z | x_O] = W (x_O - c_O),   W = L_O^+,      E[z z' | x_O] = zhat zhat' + P,
+
+with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One
+QR decomposition of the rows of L that belong to O gives W, P = V V' and the density of x_O. So with
+psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where::
+
+    |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2
+
+Sensitivities stay those of complete rows, Eq. (S-13). V is rounded, not P, so that what is added stays a sum
+of squares; the norm is checked in integers. Everything is a function of one row and of released values.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.data.domain import GRID, norm_squared
+from dpem.privacy import sensitivity
+from dpem.privacy._rounding import root_up
+from dpem.statistics.base import require_gaussian
+from dpem.statistics.gaussian import EXACT_ROWS, ROW_BITS, FrameMoments, kept_variance
+from dpem.statistics.missing_patterns import PatternFrames
+from dpem.statistics.simple import SQUARED_BITS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.sensitivity import Norm
+    from dpem.statistics.gaussian import FramedMoments
+    from dpem.statistics.missing_patterns import Frames
+
+__all__ = ["CentredMoments", "IncompleteMoments"]
+
+_PART_ROWS = 1 << 13  # at a time: their weights sum to far below 2^53
+_KNOWN_PART = 0.5  # weight of the counts of known cells beside the moments
+
+
+@dataclass(frozen=True, eq=False)
+class IncompleteMoments(FrameMoments):
+    """`FrameMoments` of rows of which some have missing cells (NaN). Eq. (S-13)."""
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum over complete rows as ever, and over the others by patterns of missing cells."""
+        incomplete = np.isnan(rows).any(axis=0)
+        total = np.zeros(self.size, dtype=np.int64)
+        if not incomplete.all():
+            total += super().sum_block(np.ascontiguousarray(rows[:, ~incomplete]))
+        for start in range(0, int(incomplete.sum()), _PART_ROWS):
+            part = np.flatnonzero(incomplete)[start : start + _PART_ROWS]
+            for held, which, frames in self._frames.groups(rows[:, part]):
+                self._add_group(total, np.nan_to_num(rows[:, part[held]]), which, frames)
+        return total
+
+    @cached_property
+    def _frames(self) -> PatternFrames:
+        return PatternFrames(self.components)
+
+    def _add_group(
+        self, total: NDArray[np.int64], rows: NDArray[np.float64], which: NDArray[np.intp], frames: Frames
+    ) -> None:
+        d, k = self.n_columns, self.n_framed
+        places = [frames.places(j, which, rows) for j in range(len(frames.constants))]
+        joint = np.stack([frames.joint_of(j, which, squared) for j, (_, squared) in enumerate(places)])
+        g = self._responsibilities(joint)
+        counted = self.size - self.n_others
+        shared_size = d * (d + 1) // 2 if self.pooled else 0
+        own, shared, others = np.split(total, [counted - shared_size, counted])
+        others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
+        n_missing = frames.missing.sum(axis=1)
+        reach, shrink = self._reach(n_missing)
+        for j, own_k in enumerate(own.reshape(k, -1)):
+            z, squared = places[j]
+            null = np.rint(frames.null[j] * (self.per_unit * math.sqrt(self._kept)))
+            spread = np.swapaxes(null, 1, 2) @ null  # P, integers
+            scale = (
+                self.per_unit * shrink[which] * (reach[which] / np.maximum(np.sqrt(squared), reach[which]))
+            )
+            psi = np.rint(z * scale)
+            fits = self._within_norm(psi, which, spread)
+            psi, weight = np.where(fits, psi, 0.0), np.where(fits, g[j], 0.0)
+            per_pattern = np.bincount(which, weights=weight, minlength=len(n_missing)).astype(np.int64)
+            own_k[0] += int(weight.sum()) * int(self.count_units) ** 2
+            second = shared if self.pooled else own_k[d + 1 :]
+            second += per_pattern @ self._released_part(spread).astype(np.int64)
+            for start in range(0, len(which), EXACT_ROWS):
+                part = slice(start, start + EXACT_ROWS)
+                weighted = psi[:, part] * weight[part]
+                own_k[1 : d + 1] += (weighted.sum(axis=1) * self.count_units).astype(np.int64)
+                second += self._second_moments(weighted, psi[:, part]).astype(np.int64)
+
+    @property
+    def _kept(self) -> float:
+        """What clipping leaves of the variance of a complete row: expectations are scaled alike."""
+        return kept_variance(self.n_columns, self.clip)
+
+    def _reach(self, n_missing: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return for every pattern the clip radius, and what makes its variance that of a complete row."""
+        q, s2 = n_missing.astype(np.float64), self.count_scale**2
+        c = s2 + self.clip**2
+        if self.covariance == "spherical":  # the trace q of P counts, not its norm
+            squared = np.sqrt(c * c + 2 * s2 * q) - (s2 + q)
+        else:
+            squared = np.sqrt(c * c - q) - s2
+        reach = np.sqrt(np.maximum(squared, 1e-12))
+        d = self.n_columns
+        kept = [
+            kept_variance(d - int(n), float(r)) if n < d else 1.0
+            for n, r in zip(n_missing, reach, strict=True)
+        ]
+        return reach, np.minimum(1.0, np.sqrt(self._kept / np.array(kept)))
+
+    def _within_norm(
+        self, psi: NDArray[np.float64], which: NDArray[np.intp], spread: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Check |psi psi' + P|^2 <= 4^26 for every row, in integers."""
+        length = norm_squared(psi)
+        ok = length <= 4.0**SQUARED_BITS  # else the integers below could be too long
+        psi = np.where(ok, psi, 0.0)
+        length = np.where(ok, length, 0.0).astype(np.int64)
+        s2 = int(self.count_units) ** 2
+        if self.covariance == "spherical":
+            trace = np.trace(spread, axis1=1, axis2=2).astype(np.int64)[which]
+            norm = s2 * s2 + 2 * s2 * length + (length + trace) ** 2
+        else:
+            own = np.minimum((spread**2).sum(axis=(1, 2)), 2.0**60).astype(np.int64)[which]
+            across = np.zeros(psi.shape[1])  # psi' P psi, below 2^52: |P| <= sum of its factors' lengths
+            for i, row in enumerate(psi):
+                across += row * _times(spread[:, i, :], which, psi)
+            norm = (s2 + length) ** 2 + 2 * across.astype(np.int64) + own
+        return np.asarray(ok & (norm <= 4 ** (2 * SQUARED_BITS)))
+
+    def _released_part(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return of matrices (p, d, d) what this covariance releases, (p, entries)."""
+        if self.covariance == "diag":
+            return np.asarray(np.diagonal(matrices, axis1=1, axis2=2))
+        if self.covariance == "spherical":
+            return np.asarray(np.trace(matrices, axis1=1, axis2=2))[:, None]
+        return np.asarray(matrices[:, self._triangle])
+
+
+def _times(
+    rows_of: NDArray[np.float64], which: NDArray[np.intp], psi: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the product of each row's pattern's vector, (p, d), with the row (d, n): exact integers."""
+    total = np.zeros(psi.shape[1])
+    for j, column in enumerate(psi):
+        total += rows_of[:, j][which] * column
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class CentredMoments:
+    """Moments with every missing cell at the centre of the frame, and how many cells are known.
+
+    For one component whose frame is that of the columns, before anything is known of how they go together.
+    Beside its moments a row adds c / sqrt(d) for every known cell, c a part of the norm of the rest:
+    Eq. (S-13).
+    """
+
+    moments: FrameMoments
+
+    @property
+    def size(self) -> int:
+        """Moments, then a count for every column."""
+        return self.moments.size + self.moments.n_columns
+
+    @cached_property
+    def noise_shape(self) -> NDArray[np.float64]:
+        """That of the moments, and 1 for each count."""
+        return np.concatenate([self.moments.noise_shape, np.ones(self.moments.n_columns)])
+
+    @property
+    def coarse_bits(self) -> int:
+        """Those of the moments."""
+        return self.moments.coarse_bits
+
+    @property
+    def one_cell(self) -> int:
+        """What a known cell adds to its column's count."""
+        return math.floor(2.0**ROW_BITS * _KNOWN_PART / math.sqrt(self.moments.n_columns))
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of moments and counts together, in released units."""
+        require_gaussian(norm)
+        row = root_up(Fraction(4**ROW_BITS + self.moments.n_columns * self.one_cell**2))
+        one = sensitivity.clipped_vector(row, adjacency, cone=True)
+        return sensitivity.coarse(one, self.coarse_bits, self.noise_shape)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum over rows without holes, and count known cells."""
+        missing = np.isnan(rows)
+        centre = np.rint(self.moments.components.centres[0] * GRID)
+        moments = self.moments.sum_block(np.where(missing, centre[:, None], rows))
+        return np.concatenate([moments, (~missing).sum(axis=1) * self.one_cell])
+
+    def read(self, released: ReleasedStatistics) -> FramedMoments:
+        """Return moments as if missing cells were like the known ones of their column.
+
+        How often two cells are known together is not released: as often as the rarer of them, at most. So
+        covariances come out small rather than large.
+        """
+        size = self.moments.size
+        framed = self.moments.read(released.entries(slice(0, size)))
+        s = self.moments.count_scale
+        n = max(1.0, float(framed.moments[0, 0, 0]) / s**2)
+        per_row = 2.0**self.coarse_bits / self.one_cell
+        count_noise = float(released.noise_stddev[size]) * per_row / n
+        part = np.clip(released.values[size:] * per_row / n, min(3 * count_noise, 0.5), 1.0)
+        known = np.append(1.0, part)
+        moments = framed.moments / np.minimum(known[:, None], known)
+        # Noise grows where few cells are known, and that of the counts moves variances about a far mean.
+        noise = framed.noise / part + 2 * n * count_noise / part * (moments[0, 0, 1:] / (s * n)) ** 2
+        usual = float(np.median(noise))
+        # A column of more noise than usual is rather too wide than too narrow.
+        columns = np.arange(1, len(known))
+        moments[0, columns, columns] += np.maximum(noise - usual, 0.0)
+        return replace(framed, moments=moments, noise=usual)

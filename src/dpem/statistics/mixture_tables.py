@@ -1,0 +1,116 @@
+"""Expected tables of a mixture of products: the statistic of an EM step over columns of cells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dpem.privacy import sensitivity
+from dpem.statistics.base import require_gaussian
+from dpem.statistics.contingency import cells_of_levels
+from dpem.statistics.exact import exact_product
+from dpem.statistics.softmax import softmax
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.sensitivity import Norm
+
+__all__ = ["ROW_UNIT", "MixtureTables"]
+
+_SHARE_BITS = 16  # of a responsibility
+_TABLE_BITS = 12  # of a probability that stands for a missing cell
+ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # what one row is in the sums
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureTables:
+    """Responsibilities g, and g times the cells of each column. Eq. (S-14).
+
+    A known cell counts as itself. A missing one counts as its expectation, the probabilities that the
+    released tables give it, and in a further entry as missing. With m columns, q of which may be missing, the
+    squared norm is at most sum_k g_k^2 (1 + m + q) <= 1 + m + q, and no entry is negative.
+
+    Attributes
+    ----------
+    cells : sequence of ndarray of int
+        For every column the cell of each level, numbered from 0; a missing cell's is the last.
+    weights : ndarray of shape (k,)
+    tables : sequence of ndarray of shape (k, cells)
+        For every column the probabilities of the cells that hold values.
+    missing : sequence of ndarray of shape (k,), or None
+        For every column how probable a missing cell is; None where there is none.
+    """
+
+    cells: Sequence[NDArray[np.intp]]
+    weights: NDArray[np.float64]
+    tables: Sequence[NDArray[np.float64]]
+    missing: Sequence[NDArray[np.float64] | None]
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """Weights, tables of all columns, and missing cells."""
+        k = len(self.weights)
+        return k * (1 + int(sum(table.shape[1] for table in self.tables)) + self._n_missing)
+
+    @property
+    def _n_missing(self) -> int:
+        return sum(one is not None for one in self.missing)
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of vectors of bounded norm in a cone."""
+        require_gaussian(norm)
+        bound = math.sqrt(1 + len(self.tables) + self._n_missing) * ROW_UNIT
+        return sensitivity.clipped_vector(math.nextafter(bound, math.inf), adjacency, cone=True)
+
+    @cached_property
+    def _log_tables(self) -> list[NDArray[np.float64]]:
+        """For every column the log-probability of each cell, with the missing one last, (k, cells)."""
+        with_missing = []
+        for table, missing in zip(self.tables, self.missing, strict=True):
+            if missing is None:
+                with_missing.append(np.log(table))
+            else:
+                known = np.log(table) + np.log1p(-missing)[:, None]
+                with_missing.append(np.concatenate([known, np.log(missing)[:, None]], axis=1))
+        return with_missing
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum over a block of rows of levels; all products are of integers, and exact."""
+        codes = [cells_of_levels(column, cells) for column, cells in zip(rows, self.cells, strict=True)]
+        n, k = rows.shape[1], len(self.weights)
+        logits = np.repeat(np.log(self.weights)[:, None], n, axis=1)
+        for column, table in zip(codes, self._log_tables, strict=True):
+            logits += table[:, column]
+        share = np.floor(softmax(logits)[0] * 2.0**_SHARE_BITS)
+        # The bound that the sensitivity rests on, in integers: a row that breaks it counts as nothing.
+        share[:, ~(share.sum(axis=0) <= 2.0**_SHARE_BITS)] = 0.0
+        sums = [share.sum(axis=1)[:, None] * 2.0**_TABLE_BITS]
+        lost = []
+        for column, table, missing in zip(codes, self.tables, self.missing, strict=True):
+            size = table.shape[1]
+            hot = np.zeros((n, size + 1))
+            hot[np.arange(n), column] = 1.0
+            by_cell = exact_product(share, hot, bound=2.0**_SHARE_BITS * max(1, n))
+            counted = by_cell[:, :size] * 2.0**_TABLE_BITS
+            if missing is not None:
+                # Rounded down, a table's entries sum to at most 2^12: so does the norm.
+                counted += by_cell[:, size:] * np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS)
+                lost.append(by_cell[:, size:] * 2.0**_TABLE_BITS)
+            sums.append(counted)
+        return np.concatenate([part.astype(np.int64).reshape(k, -1) for part in sums + lost], axis=1).ravel()
+
+    def read(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], float]:
+        """Return released sums in rows, (k, entries), and the deviation of their noise."""
+        return released.values.reshape(len(self.weights), -1) / ROW_UNIT, float(
+            released.noise_stddev[0]
+        ) / ROW_UNIT

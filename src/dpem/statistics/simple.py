@@ -1,0 +1,412 @@
+"""Row statistics that several models share, each an integer vector whose norm is checked per row.
+
+All take grid rows: integers of norm at most 2^24 (`dpem.data.domain`). Centres, radii and axes are released
+values. Work is element-wise, or an exact integer product, in a fixed order: no row changes another's bits.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpem.data.domain import GRID, norm_squared
+from dpem.privacy import sensitivity
+from dpem.privacy.sensitivity import interval as interval_sensitivity
+from dpem.statistics.base import require_gaussian
+from dpem.statistics.exact import exact_product
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from dpem.privacy.sensitivity import Norm
+
+__all__ = [
+    "CellHistogram",
+    "ColumnSquares",
+    "CountedRows",
+    "DistanceHistogram",
+    "IntervalSum",
+    "RelativeSums",
+    "SecondMoments",
+    "SquaredDistances",
+    "Sums",
+    "interval_sensitivity",
+    "nearest",
+    "onto_unit_grid",
+]
+
+# Resolution of what is summed after a change of frame. Squared: 13 bits keep 2^26 times the rows of a block
+# below 2^53; linear: 20 bits.
+SQUARED_BITS = 13
+LINEAR_BITS = 20
+# Halvings from the box that holds all rows to the smallest one.
+CELL_BITS = 18
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """The sum of the rows, and their number where it is private.
+
+    With `counted`, the count has weight 2^24: Eq. (S-4) with a = b. Without it: Eq. (S-2).
+    """
+
+    n_columns: int
+    counted: bool
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """The columns, and one for the count."""
+        return self.n_columns + self.counted
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Joint count and sum, or the sum alone."""
+        require_gaussian(norm)
+        return sensitivity.joint(GRID if self.counted else 0.0, GRID, 0.0, adjacency)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the column sums, then the weighted count."""
+        sums = rows.sum(axis=1).astype(np.int64)
+        return np.append(sums, int(GRID) * rows.shape[1]) if self.counted else sums
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch.sums(self, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRows:
+    """The number of rows. Eq. (S-5) with a single cell."""
+
+    size: int = 1
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of a histogram."""
+        return sensitivity.histogram(adjacency, norm)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count."""
+        return np.array([rows.shape[1]])
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceHistogram:
+    """How many rows lie at which distance from the nearest of some points. Eq. (S-5).
+
+    `edges` are the upper ends of the bins, rising; what lies beyond the last falls into the last.
+    """
+
+    points: NDArray[np.float64]  # (k, d), integers
+    edges: NDArray[np.float64]  # grid units
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """One entry per bin."""
+        return len(self.edges)
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of a histogram."""
+        return sensitivity.histogram(adjacency, norm)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count the rows of each bin."""
+        _, distance_squared = nearest(rows, self.points)
+        bins = np.searchsorted(self.edges[:-1] ** 2, distance_squared, side="left")
+        return np.bincount(bins, minlength=self.size)
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch.distance_histogram(self, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class SecondMoments:
+    """The second moments of rows about a centre, clipped to a radius. Eq. (S-3).
+
+    The upper triangle is summed; noise beside the diagonal is smaller by sqrt 2, so that the Euclidean
+    norm of what is released is the Frobenius norm.
+    """
+
+    centre: NDArray[np.float64]  # (d,), integers
+    radius: float  # grid units
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """The upper triangle."""
+        return len(self.centre) * (len(self.centre) + 1) // 2
+
+    @cached_property
+    def noise_shape(self) -> NDArray[np.float64]:
+        """1 on the diagonal, 1/sqrt 2 (rounded up) beside it."""
+        i, j = np.triu_indices(len(self.centre))
+        return np.where(i == j, 1.0, math.nextafter(math.sqrt(0.5), 1.0))
+
+    @property
+    def unit(self) -> float:
+        """What the squared radius is in the sums."""
+        return unit_scale(len(self.centre), SQUARED_BITS) ** 2
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of second moments in the ball of 13-bit rows."""
+        require_gaussian(norm)
+        return sensitivity.second_moments(2.0**SQUARED_BITS, adjacency)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the outer products of the block's rows."""
+        z = onto_unit_grid(rows - self.centre[:, None], self.radius, SQUARED_BITS)
+        product = exact_product(z, z.T, bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
+        return product[np.triu(np.ones(product.shape, dtype=bool))].astype(np.int64)
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch.second_moments(self, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class CellHistogram:
+    """How many rows fall into each leaf of a tree of boxes along some axes. Eq. (S-5).
+
+    A row's code is `CELL_BITS` bits long: the box from -h to h is halved along the axes `halved`, in turn,
+    and each bit says in which half the row lies. A leaf holds all codes from its own start to the next.
+    """
+
+    centre: NDArray[np.float64]  # (d,), integers
+    axes: NDArray[np.float64]  # (p, d), integers: orthonormal axes times 2^20
+    half_widths: NDArray[np.float64]  # (p,), grid units
+    halved: tuple[int, ...]  # an axis for each bit
+    starts: NDArray[np.int64]  # rising, from 0
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """All leaves."""
+        return len(self.starts)
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of a histogram."""
+        return sensitivity.histogram(adjacency, norm)
+
+    @cached_property
+    def _tables(self) -> list[NDArray[np.int64]]:
+        """For each axis, what a position among its finest parts adds to the code."""
+        tables = [np.zeros(1, np.int64) for _ in self.half_widths]
+        for bit, axis in enumerate(self.halved):
+            tables[axis] = np.repeat(tables[axis], 2)
+            tables[axis][1::2] += 1 << (CELL_BITS - 1 - bit)
+        return tables
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Count the rows of each leaf; rows outside count at the border."""
+        # |axis| <= 2^20 + rounding, |row - centre| <= 2^25: products below 2^46.
+        along = exact_product(self.axes, rows - self.centre[:, None], bound=2.0**47)
+        code = np.zeros(rows.shape[1], dtype=np.int64)
+        for position, half_width, table in zip(along, self.half_widths, self._tables, strict=True):
+            part = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (len(table) / 2))
+            code += table[np.minimum(np.maximum(part, 0), len(table) - 1).astype(np.int64)]
+        return np.add.reduceat(np.bincount(code, minlength=1 << CELL_BITS), self.starts)
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch.cell_histogram(self, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalSum:
+    """The sum of one column of integers from 0 to 2^24, and a private number of rows. Eq. (S-8)."""
+
+    counted: bool
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """One, and one for the count."""
+        return 1 + self.counted
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of numbers in an interval."""
+        require_gaussian(norm)
+        return interval_sensitivity(GRID, adjacency, counted=self.counted)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the column, limited to the interval, then count."""
+        total = int(np.minimum(np.maximum(rows[0], 0.0), GRID).sum())
+        return np.array([total, int(GRID) * rows.shape[1]][: self.size])
+
+
+@dataclass(frozen=True, eq=False)
+class SquaredDistances:
+    """The squared distance to the nearest point over the squared diameter, on 20 bits. Eq. (S-8)."""
+
+    points: NDArray[np.float64]  # (k, d), integers
+    counted: bool
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """One, and one for the count."""
+        return 1 + self.counted
+
+    @property
+    def unit(self) -> float:
+        """The squared distance, in grid units, of one unit of the sum."""
+        return 4 * GRID * GRID / 2.0**LINEAR_BITS
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of numbers in an interval."""
+        require_gaussian(norm)
+        return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the scaled squared distances, then count."""
+        _, squared = nearest(rows, self.points)
+        scaled = np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS)
+        return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSquares:
+    """The squares of a row's columns about a centre, in units of public widths, clipped to a norm together.
+
+    Squares are not negative, so that two rows' vectors never point apart: Eq. (S-11). Clipping the
+    vector of squares, not the row, keeps noise small where many columns share a row's length.
+    """
+
+    centre: NDArray[np.float64]  # (d,), integers
+    widths: NDArray[np.float64]  # (d,), grid units
+    clip: float
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """One per column."""
+        return len(self.centre)
+
+    @property
+    def unit(self) -> float:
+        """What a square of 1 is in the sums."""
+        return 2.0**LINEAR_BITS / self.clip
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return that of clipped vectors in a cone."""
+        require_gaussian(norm)
+        return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=True)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum the squares, rounded down: the norm stays below the clip, and is checked in integers."""
+        squares = ((rows - self.centre[:, None]) / self.widths[:, None]) ** 2
+        norm = np.sqrt(norm_squared(squares))
+        scaled = np.floor(squares * (2.0**LINEAR_BITS * (1 - 2.0**-40) / np.maximum(norm, self.clip)))
+        scaled[:, ~(norm_squared(scaled) <= 4.0**LINEAR_BITS)] = 0.0
+        return np.asarray(scaled.sum(axis=1).astype(np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class RelativeSums:
+    """Counts, and sums of rows relative to their nearest centre, clipped to a radius. Eq. (S-4) with c = 0.
+
+    Noise is then relative to the size of a cluster, not to that of the domain. In units of the radius:
+    counts have weight `count_weight`, sums weight 1. With `stretch`, columns are divided by it before they
+    are clipped: noise in a column is proportional to its entry.
+    """
+
+    centres: NDArray[np.float64]  # (k, d), integers
+    radius: float  # grid units
+    count_weight: float
+    stretch: NDArray[np.float64] | None = None  # (d,), public or released
+    noise_shape: None = None
+    coarse_bits: int = 0
+
+    @property
+    def size(self) -> int:
+        """Counts, then sums."""
+        k, d = self.centres.shape
+        return int(k * (d + 1))
+
+    @property
+    def unit(self) -> float:
+        """What the radius is in the sums."""
+        return unit_scale(self.centres.shape[1], LINEAR_BITS)
+
+    @property
+    def count_units(self) -> int:
+        """The weight of a count, on the grid."""
+        return math.floor(self.count_weight * 2.0**LINEAR_BITS)
+
+    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+        """Return the joint sensitivity."""
+        require_gaussian(norm)
+        return sensitivity.joint(float(self.count_units), 2.0**LINEAR_BITS, 0.0, adjacency)
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Sum counts and relative rows by nearest centre."""
+        k = len(self.centres)
+        labels, _ = nearest(rows, self.centres)
+        relative = rows - self.centres.T[:, labels]
+        if self.stretch is not None:
+            relative /= self.stretch[:, None]
+        relative = onto_unit_grid(relative, self.radius, LINEAR_BITS)
+        counts = np.bincount(labels, minlength=k) * self.count_units
+        # Integers below 2^20 times the rows of a block: their float sums are exact.
+        sums = [np.bincount(labels, weights=column, minlength=k) for column in relative]
+        return np.concatenate([counts, np.stack(sums, axis=1).astype(np.int64).ravel()])
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """`sum_block` for a tensor on a device."""
+        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch.relative_sums(self, rows)
+
+
+def nearest(
+    rows: NDArray[np.float64], points: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Return the index of every row's nearest point and its exact squared distance; ties take the first.
+
+    Rows (d, n) and points (k, d) are integers of norm at most 2^24, so that all terms stay below 2^51.
+    """
+    products = exact_product(points, rows, bound=2.0**49)
+    point_norms = (points**2).sum(axis=1)
+    best = point_norms[0] - 2 * products[0]
+    labels = np.zeros(rows.shape[1], dtype=np.intp)
+    for k in range(1, len(points)):
+        score = point_norms[k] - 2 * products[k]
+        closer = score < best
+        labels[closer] = k
+        np.minimum(best, score, out=best)
+    best += norm_squared(rows)
+    return labels, best
+
+
+def onto_unit_grid(columns: NDArray[np.float64], radius: float, bits: int) -> NDArray[np.float64]:
+    """Clip integer rows (d, n) to a radius and scale that to 2^bits, checked in integers."""
+    norm = np.sqrt(norm_squared(columns))
+    scaled = np.rint(columns * (unit_scale(len(columns), bits) / np.maximum(norm, radius)))
+    scaled[:, norm_squared(scaled) > 4.0**bits] = 0.0
+    return scaled
+
+
+def unit_scale(n_columns: int, bits: int) -> float:
+    """Return what the clipping radius becomes on the grid: 2^bits, less room for rounding."""
+    return 2.0**bits * (1 - 2.0**-40) - math.sqrt(n_columns) / 2

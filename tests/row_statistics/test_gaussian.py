@@ -1,0 +1,220 @@
+"""Moments in frames: exact, the same compiled or not, and never moved further by a row than they say."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from dpem.data.domain import GRID, onto_grid
+from dpem.engines.totals import IntegerTotal
+from dpem.gate.released import ReleasedStatistics
+from dpem.statistics import kernels_numba as kernels
+from dpem.statistics.base import _GATE
+from dpem.statistics.gaussian import FrameMoments, GaussianComponents, noise_entries
+from dpem.statistics.softmax import exp_non_positive, softmax
+
+KINDS = ["full", "tied", "diag", "spherical"]
+RELATIONS = ["replace_one", "add_remove"]
+
+
+def components(d, m, seed, width=None):
+    """Return components, narrow and wide, as a fit might release them."""
+    rng = np.random.default_rng(seed)
+    width = width or rng.choice([1e-4, 0.01, 0.1, 1.0])
+    factors = width * (np.eye(d) + 0.3 * np.tril(rng.normal(size=(m, d, d)), -1))
+    factors *= rng.choice([0.3, 1.0, 3.0], size=(m, 1, 1))
+    means = rng.normal(size=(m, d)) * rng.choice([0.0, 0.2, 1.0])
+    return GaussianComponents.from_parameters(rng.dirichlet(np.ones(m)), means, factors)
+
+
+def moments(kind, d, seed, n_framed=3, n_others=2):
+    tau = math.sqrt(d + math.sqrt(2 * d))
+    return FrameMoments(components(d, n_framed + n_others, seed), n_framed, kind, tau, 0.35 * tau)
+
+
+def extreme_rows(d, statistic, rng, n=10):
+    """Return the sphere, centres and places three widths from them: where norms are largest."""
+    sphere = rng.normal(size=(n, d))
+    sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+    centres = statistic.components.centres
+    beside = np.concatenate([3 * sphere[:4], -3 * sphere[:4]])
+    near = (centres[:, None] + beside @ statistic.components.factors.transpose(0, 2, 1)).reshape(-1, d)
+    rows = np.concatenate([sphere, -sphere, np.eye(d), -np.eye(d), centres, near, np.zeros((1, d))])
+    return onto_grid(rows * GRID).T
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6), cut=st.integers(0, 30))
+@settings(max_examples=20, deadline=None)
+def test_sums_are_exact_and_rows_independent(kind, d, seed, cut):
+    """A block's sum is the sum of its rows' own vectors, bit for bit, compiled or not."""
+    statistic = moments(kind, d, seed)
+    rows = extreme_rows(d, statistic, np.random.default_rng(seed))
+    each = np.stack([statistic._sum_products(rows[:, [i]]) for i in range(rows.shape[1])])
+    assert each.shape[1] == statistic.size
+    assert np.array_equal(statistic._sum_products(rows), each.sum(axis=0))
+    cut = min(cut, rows.shape[1] - 1)
+    without = np.ascontiguousarray(np.delete(rows, cut, axis=1))
+    assert np.array_equal(statistic._sum_products(without), each.sum(axis=0) - each[cut])
+    assert np.array_equal(statistic._sum_compiled(rows, kernels), each.sum(axis=0))
+    assert np.array_equal(statistic._sum_compiled(without, kernels), each.sum(axis=0) - each[cut])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_compiled_sums_equal_numpy_on_many_rows(kind):
+    """Blocks of all sizes around the kernels' own chunks, also beyond the sums that one product may hold."""
+    rng = np.random.default_rng(0)
+    statistic = moments(kind, 4, 3)
+    rows = onto_grid(rng.normal(0, 0.3, (3000, 4)) * GRID).T
+    for n in (1, 255, 256, 257, 511, 513, 3000):
+        part = np.ascontiguousarray(rows[:, :n])
+        assert np.array_equal(statistic._sum_compiled(part, kernels), statistic._sum_products(part))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_products_of_triangles_in_bands(kind):
+    """More columns than a band, rows of no weight among others: each row keeps its vector, compiled too."""
+    rng = np.random.default_rng(1)
+    statistic = moments(kind, 60, 5)
+    near = statistic.components.centres[rng.integers(5, size=700)]
+    rows = onto_grid((near + 0.05 * rng.normal(size=near.shape)) * GRID).T
+    weights = statistic._responsibilities(statistic.components.frames(rows)[1])
+    assert 0 < (weights[:3] == 0).mean() < 1
+    assert np.array_equal(statistic._sum_products(rows), statistic._sum_compiled(rows, kernels))
+    few = np.ascontiguousarray(rows[:, :20])
+    each = sum(statistic._sum_products(few[:, [i]]) for i in range(20))
+    assert np.array_equal(statistic._sum_products(few), each)
+
+
+def whitened(statistic, rows):
+    vectors = np.stack([statistic.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
+    return vectors / statistic.noise_shape / 2.0**statistic.coarse_bits
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", KINDS)
+@given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6))
+@settings(max_examples=20, deadline=None)
+def test_no_pair_of_rows_moves_the_sum_too_far(kind, relation, d, seed):
+    """All rows (add/remove) and all pairs (replace-one) of extreme rows stay within the sensitivity."""
+    statistic = moments(kind, d, seed)
+    vectors = whitened(statistic, extreme_rows(d, statistic, np.random.default_rng(seed)))
+    bound = statistic.sensitivity(relation)
+    moves = vectors if relation == "add_remove" else vectors[:, None] - vectors[None]
+    assert np.sqrt((moves**2).sum(axis=-1)).max() <= bound * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_sensitivities_are_reached(kind, relation):
+    """Over many frames the worst pair comes within a hundredth of the bound: noise is not wasted."""
+    reached = 0.0
+    for seed in range(40):
+        statistic = moments(kind, 3, seed)
+        vectors = whitened(statistic, extreme_rows(3, statistic, np.random.default_rng(seed)))
+        moves = vectors if relation == "add_remove" else vectors[:, None] - vectors[None]
+        reached = max(reached, np.sqrt((moves**2).sum(axis=-1)).max() / statistic.sensitivity(relation))
+    assert reached > 0.99
+
+
+def test_what_is_not_a_number_contributes_nothing(monkeypatch):
+    """Components that no fit makes are refused; were a distance to overflow all the same, the row is zero."""
+    with pytest.raises(ArithmeticError, match="positive weight and width"):
+        GaussianComponents.from_parameters(np.ones(1), np.zeros((1, 2)), 1e-200 * np.eye(2)[None])
+    for kind in KINDS:
+        statistic = moments(kind, 2, 5)
+        broken = statistic.components.scales * np.inf
+        statistic = FrameMoments(
+            dataclasses.replace(statistic.components, scales=broken),
+            3,
+            kind,
+            statistic.clip,
+            statistic.count_scale,
+        )
+        rows = onto_grid(np.array([[0.5, 0.1]]) * GRID).T
+        with np.errstate(all="ignore"):
+            assert not statistic._sum_products(rows).any()
+            assert not statistic._sum_compiled(rows, kernels).any()
+
+
+def test_only_gaussian_noise():
+    with pytest.raises(TypeError, match="Gaussian noise only"):
+        moments("full", 2, 0).sensitivity("replace_one", "l1")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_read_are_the_moments(kind):
+    """Without noise, counts, means and covariances come back to the precision of the grids."""
+    rng = np.random.default_rng(4)
+    d, n = 3, 20_000
+    X = 0.05 * rng.normal(size=(n, d)) @ np.array([[1, 0, 0], [0.5, 1, 0], [0, -0.4, 0.7]]) + [0.1, -0.2, 0.0]
+    rows = onto_grid(X * GRID).T
+    tau = 50.0  # nothing is clipped
+    statistic = FrameMoments(components(d, 1, 1, width=0.1), 1, kind, tau, 0.35 * tau)
+    values = (statistic.sum_block(rows) >> statistic.coarse_bits).astype(float)
+    released = ReleasedStatistics("x", values, statistic.noise_shape * 1000.0, False, _GATE)
+    framed = statistic.read(released)
+    G = framed.moments[0]
+    count = G[0, 0] / statistic.count_scale**2
+    assert count == pytest.approx(n, rel=1e-6)
+    z = (X - statistic.components.centres[0]) @ np.linalg.inv(statistic.components.factors[0]).T
+    np.testing.assert_allclose(G[0, 1:] / (n * statistic.count_scale), z.mean(axis=0), atol=1e-4)
+    second = z.T @ z / n
+    if kind == "diag":
+        second = np.diag(np.diag(second))
+    if kind == "spherical":
+        second = np.eye(d) * np.trace(second) / d
+    np.testing.assert_allclose(G[1:, 1:] / n, second, atol=2e-3)
+    assert framed.noise == pytest.approx(1000 * 2.0 ** (12 - 16) / statistic.per_unit**2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_noise_entries(kind):
+    """The stated energy of a covariance's noise is what the noise shape gives."""
+    d = 5
+    statistic = moments(kind, d, 0, n_framed=1, n_others=0)
+    rng = np.random.default_rng(0)
+    energies = []
+    for _ in range(4000):
+        values = rng.normal(0, 1e9 * statistic.noise_shape)
+        values[: d + 1] = 0
+        framed = statistic.read(ReleasedStatistics("x", values, 1e9 * statistic.noise_shape, False, _GATE))
+        energies.append((framed.moments[0, 1:, 1:] ** 2).sum() / framed.noise**2)
+    assert np.mean(energies) == pytest.approx(noise_entries(kind, d), rel=0.1)
+
+
+def test_log_joint_is_the_log_density():
+    """On the grid, to the precision of the grid."""
+    rng = np.random.default_rng(0)
+    cov = 0.02 * np.array([[2, 0.3], [0.3, 1]])
+    parts = GaussianComponents.from_parameters(
+        np.array([0.25]), np.array([[0.1, 0.2]]), np.linalg.cholesky(cov)[None]
+    )
+    X = rng.normal(0, 0.2, (50, 2))
+    _, squared = parts.frames(onto_grid(X * GRID).T)
+    expected = np.log(0.25) + stats.multivariate_normal([0.1, 0.2], cov).logpdf(X)
+    np.testing.assert_allclose(parts.log_joint(squared)[0], expected, atol=1e-4)
+
+
+def test_softmax():
+    """Exponentials are right to 1e-12 everywhere, sums are one, and extreme logits are no error."""
+    x = -np.concatenate([np.linspace(0, 1, 1000), np.geomspace(1e-300, 699, 2000), [0.0, 700.0]])
+    np.testing.assert_allclose(exp_non_positive(x), np.exp(x), rtol=1e-12)
+    assert exp_non_positive(np.array([-1e300, -np.inf])).max() < 1e-303
+    logits = np.array([[0.0, -1e9, 5.0], [1.0, 3.0, -np.inf], [-2.0, 3.0, 5.0]])
+    weights, largest, total = softmax(logits)
+    np.testing.assert_allclose(weights.sum(axis=0), 1)
+    np.testing.assert_allclose(largest + np.log(total), np.logaddexp.reduce(logits, axis=0))
+
+
+@given(st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=40), st.integers(0, 20))
+def test_low_bits_of_whole_sums_are_dropped(values, bits):
+    """Rounded down, after summing: not term by term."""
+    total = IntegerTotal(1)
+    for value in values:
+        total.add(np.array([value]))
+    assert total.value(bits)[0] == sum(values) >> bits
