@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from dpem.data import Domain, IncompleteRows
 from dpem.data.domain import GRID, onto_grid
-from dpem.gate.released import ReleasedStatistics
+from dpem.gate.released import _GATE, ReleasedStatistics
 from dpem.statistics import gaussian_missing as incomplete_moments
 from dpem.statistics import missing_patterns as missing_cells
-from dpem.statistics.base import _GATE
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 from dpem.statistics.gaussian_missing import CentredMoments, IncompleteMoments
 from dpem.statistics.missing_patterns import PatternFrames, fill_rows, missing_patterns
