@@ -1,11 +1,15 @@
-"""Saved models of every kind: a model is known from when it is imported, so all of them are, here."""
+"""Saved models of every kind: a class is known from when it is imported, so all of them are, here."""
 
-import dpem.models.discrete.estimator
-import dpem.models.factor_analysis.estimator
-import dpem.models.gaussian_mixture.estimator
-import dpem.models.kmeans.estimator
-import dpem.models.table.estimator
-import dpem.paper  # noqa: F401
+from __future__ import annotations
+
+from importlib import import_module
+
+import dpem.paper
+import dpem.plugin.estimator  # noqa: F401
 from dpem.estimator.base import load
+from dpem.registry import shipped
 
 __all__ = ["load"]
+
+for _entry in shipped().values():
+    import_module(_entry.estimator.partition(":")[0])

@@ -25,7 +25,7 @@ def fit(
     schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file: see dpem schema.")],
     epsilon: options.EpsilonOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
-    model: options.ModelOption = options.Model.MIXTURE,
+    model: options.ModelOption = options.DEFAULT_MODEL,
     components: options.ComponentsOption = None,
     columns: options.ColumnsOption = None,
     delta: options.DeltaOption = options.DEFAULT_DELTA,

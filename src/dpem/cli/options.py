@@ -15,19 +15,16 @@ import typer
 
 import dpem
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError
+from dpem.registry import make, model_names, shipped
 
-__all__ = ["Model", "estimator_of", "named_numbers", "pairs", "table_files"]
+__all__ = ["estimator_of", "named_numbers", "pairs", "table_files"]
 
 DEFAULT_DELTA = 1e-6
 
 
-class Model(StrEnum):
-    """What can be fitted."""
-
-    MIXTURE = "mixture"
-    KMEANS = "kmeans"
-    FACTORS = "factors"
-    TABLE = "table"
+def _model_names(beginning: str) -> list[str]:
+    """Return the models whose name begins so, for a shell that completes."""
+    return [name for name in model_names() if name.startswith(beginning)]
 
 
 class Covariance(StrEnum):
@@ -53,13 +50,15 @@ class Relation(StrEnum):
     ADD_REMOVE = "add_remove"
 
 
+DEFAULT_MODEL = "mixture"
 ModelOption = Annotated[
-    Model,
+    str,
     typer.Option(
         "--model",
         "-m",
-        help="mixture: clusters with densities. kmeans: cluster centres. factors: factor analysis. table: "
-        "synthetic rows of columns of every kind.",
+        help=". ".join(f"{entry.name}: {entry.summary}" for entry in shipped().values())
+        + ". Or a model that an installed package registers.",
+        autocompletion=_model_names,
     ),
 ]
 DataArgument = Annotated[
@@ -75,7 +74,9 @@ ScaleOption = Annotated[
 ]
 ComponentsOption = Annotated[
     int | None,
-    typer.Option("--components", "-k", help="Clusters, components or factors: 5, 8 or 2 unless given."),
+    typer.Option(
+        "--components", "-k", help="Components, clusters, factors or classes; each model has a default."
+    ),
 ]
 EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
 DeltaOption = Annotated[
@@ -214,7 +215,7 @@ def as_number(text: str, option: str) -> float:
 
 
 def estimator_of(
-    model: Model,
+    model: str,
     components: int | None,
     *,
     schema: "dpem.Schema | None",
@@ -224,45 +225,10 @@ def estimator_of(
     **common: Any,
 ) -> Any:
     """Return the estimator that options ask for; say what does not belong together."""
-    if target is not None and model is not Model.TABLE:
-        raise InvalidArgumentError("Expected --target with --model table alone.")
-    if covariance is not Covariance.FULL and model is not Model.MIXTURE:
-        raise InvalidArgumentError("Expected --covariance with --model mixture alone.")
-    if scale is not None and model is not Model.KMEANS:
-        raise InvalidArgumentError("Expected --scale with --model kmeans alone.")
-    if model is Model.TABLE:
-        if schema is None:
-            raise InvalidArgumentError("Expected --schema for --model table. Draft one with: dpem schema.")
-        return dpem.MixedMixture(
-            "auto" if components is None else components, schema=schema, target=target, **common
-        )
-    if schema is not None:
-        schema = _of_numbers(schema, model)
-    if model is Model.KMEANS:
-        of_distances = None if scale is None else scale.value
-        k = 8 if components is None else components
-        return dpem.KMeans(k, schema=schema, scale=of_distances, **common)
-    if model is Model.FACTORS:
-        return dpem.FactorAnalysis(2 if components is None else components, schema=schema, **common)
-    incomplete = schema is not None and any(column.missing for column in schema.columns)
-    return dpem.GaussianMixture(
-        5 if components is None else components,
-        schema=schema,
-        covariance_type=covariance.value,
-        missing="em" if incomplete else None,
-        **common,
-    )
-
-
-def _of_numbers(schema: "dpem.Schema", model: Model) -> "dpem.Schema":
-    """Return the schema for a model of numbers, which has no use for categories."""
-    categorical = [column.name for column in schema.columns if column.kind == "categorical"]
-    if categorical:
-        rest = [column.name for column in schema.columns if column.kind != "categorical"]
-        remedy = f"Leave them out with --columns {','.join(rest)}, or take" if rest else "Take"
-        raise InvalidArgumentError(
-            f"Expected columns of numbers for --model {model.value}, got the categorical columns "
-            f"{', '.join(map(repr, categorical))}. {remedy} --model table."
-        )
-    # Only the mixture knows what to do without a cell; elsewhere it goes to the middle of the bounds.
-    return schema if model is Model.MIXTURE else schema.filled()
+    given = {
+        "covariance": None if covariance is Covariance.FULL else covariance.value,
+        "target": target,
+        "scale": None if scale is None else scale.value,
+    }
+    chosen = {option: value for option, value in given.items() if value is not None}
+    return make(model, components, schema, chosen, **common)

@@ -29,7 +29,7 @@ def plan(
             "--columns", help="Without a schema how many there are; with one which, such as age,bmi."
         ),
     ] = None,
-    model: options.ModelOption = options.Model.MIXTURE,
+    model: options.ModelOption = options.DEFAULT_MODEL,
     components: options.ComponentsOption = None,
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     accuracy: Annotated[

@@ -90,7 +90,7 @@ def _parts(
 def _frame(model: Any, table: Any, kept: Any, *, probabilities: bool) -> tuple[Any, list[str]]:
     import pandas as pd  # noqa: PLC0415
 
-    values, found = _predictions(model, table, probabilities=probabilities)
+    values, found = model._predictions(table, probabilities=probabilities)
     taken = [name for name in found if name in kept.column_names]
     if taken:
         raise InvalidArgumentError(
@@ -99,33 +99,6 @@ def _frame(model: Any, table: Any, kept: Any, *, probabilities: bool) -> tuple[A
         )
     frame = pd.DataFrame(values, columns=found)
     return pd.concat([kept.to_pandas(), frame], axis=1), [*kept.column_names, *found]
-
-
-def _predictions(model: Any, table: Any, *, probabilities: bool) -> tuple[Any, list[str]]:
-    import numpy as np  # noqa: PLC0415
-
-    if isinstance(model, dpem.FactorAnalysis):
-        if probabilities:
-            raise InvalidArgumentError(
-                "Expected --probabilities with a model of clusters or values, not of factors."
-            )
-        scores = model.transform(table)
-        return scores, [f"factor {j + 1}" for j in range(scores.shape[1])]
-    if not hasattr(model, "predict"):
-        raise InvalidArgumentError(f"Expected a model that predicts, got {type(model).__name__}.")
-    if probabilities:
-        if not hasattr(model, "predict_proba"):
-            raise InvalidArgumentError(
-                f"Expected a model with probabilities, got {type(model).__name__}. Leave --probabilities out."
-            )
-        chances = model.predict_proba(table)
-        names = getattr(model, "classes_", range(1, chances.shape[1] + 1))
-        return chances, [f"probability of {name}" for name in names]
-    found = np.asarray(model.predict(table))
-    target = getattr(model, "target", None)
-    if target is not None:
-        return found[:, None], [str(target)]
-    return found[:, None] + 1, ["cluster" if isinstance(model, dpem.KMeans) else "component"]
 
 
 def register(app: typer.Typer) -> None:

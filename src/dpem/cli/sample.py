@@ -1,5 +1,6 @@
 """`dpem sample`: synthetic rows from a model, which is free."""
 
+import inspect
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -100,7 +101,7 @@ def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
     """Return the given values, as the columns' kinds read them."""
     if not texts:
         return None
-    if not isinstance(model, dpem.MixedMixture):
+    if "given" not in inspect.signature(model.sample).parameters:
         raise InvalidArgumentError("Expected a model of --model table for --given.")
     values: dict[str, Any] = {}
     for name, text in options.pairs(texts, "--given").items():

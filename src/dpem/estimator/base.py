@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from dpem.data.levels import LevelGrid
     from dpem.estimator.planned_columns import ExpectedNoise
+    from dpem.estimator.summary import Profile
 
 __all__ = [
     "Adjacency",
@@ -193,6 +194,38 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         if self.schema is not None and any(stage.name == QUALITY for stage in gate.plan.stages):
             return release_quality(gate, self.schema.names)
         return None
+
+    # -- what commands and reports show: each model says it of itself ------------------------------------
+
+    _part: ClassVar[str] = "component"  # what `predict` numbers
+
+    def _profile(self) -> Profile | None:
+        """Return released values by part and column, with what noise does to them; None for no such table."""
+        return None
+
+    def _figures(self) -> dict[str, Any]:
+        """Return the released parameters from which a page draws, as JSON."""
+        return {"kind": "none", "columns": []}
+
+    def _spread(self) -> dict[str, float] | None:
+        """Return the deviation of each column within a part, where the model has one."""
+        return None
+
+    def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
+        """Return what `dpem predict` writes of rows, (n, columns), and the names of these columns."""
+        predicting: Any = self
+        if not hasattr(predicting, "predict"):
+            raise InvalidArgumentError(f"Expected a model that predicts, got {type(self).__name__}.")
+        if not probabilities:
+            return np.asarray(predicting.predict(rows))[:, None] + 1, [self._part]
+        if not hasattr(predicting, "predict_proba"):
+            raise InvalidArgumentError(
+                f"Expected a model with probabilities, got {type(self).__name__}. Leave --probabilities out."
+            )
+        chances = predicting.predict_proba(rows)
+        return chances, [f"probability of {part + 1}" for part in range(chances.shape[1])]
+
+    # -- planning ----------------------------------------------------------------------------------------
 
     def _check_arguments(self) -> None:
         """Raise for arguments that no table could go with."""

@@ -18,6 +18,7 @@ from dpem.errors import InvalidArgumentError
 from dpem.estimator.base import PrivateEstimator
 from dpem.estimator.planned_columns import Forecast, warn_of_noise
 from dpem.estimator.saved_arrays import require, require_numbers
+from dpem.estimator.summary import Cell, Profile
 from dpem.fitting.standard_errors import spread_of_draws
 from dpem.gate.progress import Progress
 from dpem.plugin.checks import check_model
@@ -25,6 +26,7 @@ from dpem.plugin.clipped import read_only, treats_blocks
 from dpem.plugin.family import ExponentialFamily
 from dpem.plugin.fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
 from dpem.plugin.forecast import noise_of_statistics
+from dpem.plugin.registered import plug_in_named
 
 if TYPE_CHECKING:
     import os
@@ -40,6 +42,7 @@ __all__ = ["ModelEstimator", "PrivateEM"]
 
 _DRAWS = 100  # of the noise, for standard errors
 _PLAIN_ITERATIONS = 200
+_MOST_SHOWN = 50  # entries of a parameter, in a profile
 
 
 class ModelEstimator(PrivateEstimator):
@@ -399,6 +402,17 @@ class PrivateEM(ModelEstimator):
             )
         return self._as_declared(rows)
 
+    def _profile(self) -> Profile:
+        rows = []
+        for name, values in self.parameters_.items():
+            entries = zip(
+                np.ndindex(values.shape), values.flat, self.standard_errors_[name].flat, strict=True
+            )
+            for place, value, error in list(entries)[:_MOST_SHOWN]:
+                title = f"{name}{list(place)}" if place else name
+                rows.append((title, [Cell(float(value), float(error))]))
+        return Profile("parameter", ["value"], [None], rows, has_shares=False)
+
     def _saved_parameters(self) -> dict[str, Any]:
         saved = super()._saved_parameters()
         saved["model"] = type(self.model).__name__  # code is not saved: `load` is given the model again
@@ -406,10 +420,12 @@ class PrivateEM(ModelEstimator):
 
     @classmethod
     def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
+        if model is None:
+            model = plug_in_named(str(parameters.get("model")))
         if not isinstance(model, ExponentialFamily):
             raise InvalidArgumentError(
                 "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "
-                "model=...)."
+                "model=...), or an installed package that registers it as an entry point of dpem.models."
             )
         expected, given = parameters.get("model"), type(model).__name__
         if given != expected:

@@ -16,9 +16,9 @@ from dpem.planner import plan as planned
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent, flatten
 from dpem.privacy.statement import BOUNDS_SOURCES
-from dpem.report.profiles import Profile, profile_of
+from dpem.report.profiles import Profile, column_names, profile_of
 from dpem.report.regime import Regime, regime_of
-from dpem.report.views import columns_of, figures_of, sample_of, spread_of
+from dpem.report.views import sample_of
 
 if TYPE_CHECKING:
     from dpem.planner import Outlook
@@ -118,11 +118,11 @@ def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: st
         outlook=outlook,
         profile=profile_of(model),
         n_columns=model.n_features_in_,
-        figures=figures_of(model),
+        figures=model._figures(),
         sample=sample_of(model, _PREVIEWED),
         accountants=[(name, value, value / largest) for name, value in comparison or ()],
         missing_accountants={} if comparison is None else comparison.missing,
-        regime=None if outlook is None else regime_of(_unfitted(model), outlook, spread_of(model)),
+        regime=None if outlook is None else regime_of(_unfitted(model), outlook, model._spread()),
         quality=model.data_quality_,
     )
 
@@ -144,8 +144,8 @@ def _outlook(model: Any, rows: int | None) -> Outlook | None:
     if rows is None:
         return None
     try:
-        return planned(_unfitted(model), rows, columns=columns_of(model), spread=spread_of(model))
-    except InvalidArgumentError:  # a model that the planner does not know
+        return planned(_unfitted(model), rows, columns=column_names(model), spread=model._spread())
+    except InvalidArgumentError:  # a model without a forecast
         return None
 
 
@@ -255,7 +255,7 @@ def _outcome(model: Any, outlook: Outlook | None) -> list[Comparison]:
     if isinstance(asked, int) and fitted is not None:
         lines.append(Comparison("components", f"at most {asked}", str(fitted)))
     if outlook is not None:
-        columns = columns_of(model)
+        columns = column_names(model)
         lines += _noise_lines(model, outlook, columns)
     return lines
 

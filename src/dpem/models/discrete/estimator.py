@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
+from dpem.estimator.summary import column_names, label_of
+from dpem.models.discrete.summary import figures_of_laws, profile_of_classes
 from dpem.plugin.clipped import read_only
 from dpem.plugin.estimator import ModelEstimator
 from dpem.plugin.product_mixture import CategoricalFamily, PoissonFamily, ProductMixture
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from dpem.data import Schema
     from dpem.estimator.base import Ledger
+    from dpem.estimator.summary import Profile
     from dpem.plugin.family import Parameters
 
 __all__ = ["BernoulliMixture", "CategoricalMixture", "PoissonMixture"]
@@ -30,6 +33,8 @@ _MOST_CATEGORIES = 1000
 
 class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """What the three share."""
+
+    _part: ClassVar[str] = "class"
 
     n_components: int
     weights_: NDArray[np.float64]
@@ -192,6 +197,18 @@ class CategoricalMixture(_DiscreteMixture):
             for column in schema.columns
         ]
 
+    def _profile(self) -> Profile:
+        header = [
+            f"{name} = {label_of(value)}"
+            for name, values in zip(column_names(self), self.categories_, strict=True)
+            for value in values
+        ]
+        law, errors = self.parameters_["probabilities"], self.standard_errors_["probabilities"]
+        return profile_of_classes(self, header, law, errors)
+
+    def _figures(self) -> dict[str, Any]:
+        return figures_of_laws(self, self.categories_, self.probabilities_)
+
     def _make_model(self, schema: Schema) -> CategoricalFamily:
         k = _validate.integer(self.n_components, "n_components")
         sizes, first = [], []
@@ -264,6 +281,14 @@ class BernoulliMixture(_DiscreteMixture):
         super()._keep(schema, parameters)
         self.probabilities_ = parameters["probabilities"][:, 1::2]
 
+    def _profile(self) -> Profile:
+        errors = self.standard_errors_["probabilities"][:, 1::2]
+        return profile_of_classes(self, column_names(self), self.probabilities_, errors)
+
+    def _figures(self) -> dict[str, Any]:
+        laws = [np.stack([1 - yes, yes], axis=1) for yes in self.probabilities_.T]
+        return figures_of_laws(self, [("no", "yes")] * len(laws), laws)
+
     def _make_model(self, schema: Schema) -> CategoricalFamily:
         k = _validate.integer(self.n_components, "n_components")
         for column in schema.columns:
@@ -328,6 +353,9 @@ class PoissonMixture(_DiscreteMixture):
     def _keep(self, schema: Schema, parameters: Parameters) -> None:
         super()._keep(schema, parameters)
         self.means_ = parameters["means"]
+
+    def _profile(self) -> Profile:
+        return profile_of_classes(self, column_names(self), self.means_, self.standard_errors_["means"])
 
     def _make_model(self, schema: Schema) -> PoissonFamily:
         k = _validate.integer(self.n_components, "n_components")

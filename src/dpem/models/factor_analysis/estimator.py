@@ -12,7 +12,7 @@ from dpem import _validate
 from dpem._threads import one_thread
 from dpem._warnings import warn
 from dpem.data.domain import GRID
-from dpem.errors import WeakSignalWarning
+from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.base import PrivateEstimator
 from dpem.estimator.planned_columns import Forecast
 from dpem.fitting.standard_errors import spread_of_draws
@@ -22,6 +22,7 @@ from dpem.models.factor_analysis.density import FactorDensityMixin
 from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
 from dpem.models.factor_analysis.fit import FactorRequest, FactorShape, fit_moment
 from dpem.models.factor_analysis.forecast import noise_of_factors
+from dpem.models.factor_analysis.summary import figures_of, profile_of, spread_of
 from dpem.statistics.projection import ProjectedDomain, orthonormal_basis
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from dpem.data import Domain, RowSource, Schema
     from dpem.estimator.base import Ledger, PublicRandom
+    from dpem.estimator.summary import Profile
     from dpem.models.factor_analysis.em import Moment
     from dpem.models.factor_analysis.fit import FittedMoment
 
@@ -255,6 +257,23 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         return (
             f"Noise moves the mean of {noisy} of {len(spread)} columns by more than half of their deviation."
         )
+
+    def _profile(self) -> Profile:
+        return profile_of(self)
+
+    def _figures(self) -> dict[str, Any]:
+        return figures_of(self)
+
+    def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
+        if probabilities:
+            raise InvalidArgumentError(
+                "Expected --probabilities with a model of clusters or values, not of factors."
+            )
+        scores = self.transform(rows)
+        return scores, [f"factor {j + 1}" for j in range(scores.shape[1])]
+
+    def _spread(self) -> dict[str, float]:
+        return spread_of(self)
 
     def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
         planned, domain = self._columns_to_plan(columns, spread)

@@ -27,6 +27,7 @@ from dpem.models.gaussian_mixture.forecast import noise_of_mixture
 from dpem.models.gaussian_mixture.missing import expected_rows
 from dpem.models.gaussian_mixture.plain import fit_plain
 from dpem.models.gaussian_mixture.score import PrivateScoreMixin
+from dpem.models.gaussian_mixture.summary import figures_of, profile_of, spread_of
 
 if TYPE_CHECKING:
     import os
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from dpem.data import Domain, Schema
     from dpem.estimator.base import Ledger
+    from dpem.estimator.summary import Profile
     from dpem.gate.plan import Plan
     from dpem.models.gaussian_mixture.fit import FittedMixture
     from dpem.models.gaussian_mixture.m_step import MixtureState
@@ -294,6 +296,15 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             f"Noise moves the mean of {int(noisy.any(axis=1).sum())} of {self.n_components_} components by "
             f"more than half of their spread in {int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
         )
+
+    def _profile(self) -> Profile:
+        return profile_of(self)
+
+    def _figures(self) -> dict[str, Any]:
+        return figures_of(self)
+
+    def _spread(self) -> dict[str, float]:
+        return spread_of(self)
 
     def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
         planned, domain = self._columns_to_plan(columns, spread)

@@ -18,6 +18,7 @@ from dpem.fitting.standard_errors import standard_errors
 from dpem.gate.progress import Progress
 from dpem.models.kmeans.forecast import noise_of_centres
 from dpem.models.kmeans.nearest_centre import NearestCentreMixin, keeps_distances
+from dpem.models.kmeans.summary import figures_of, profile_of
 
 if TYPE_CHECKING:
     import os
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from dpem.data import Domain, Schema
     from dpem.estimator.base import Ledger
+    from dpem.estimator.summary import Profile
     from dpem.gate.plan import Plan
 
 __all__ = ["KMeans"]
@@ -118,6 +120,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     """
 
     _public_name: ClassVar[str] = "dpem.KMeans"
+    _part: ClassVar[str] = "cluster"
     _saved_names: ClassVar[tuple[str, ...]] = ("cluster_centers_", "standard_error_cluster_centers")
 
     def __init__(
@@ -245,6 +248,12 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             return np.ones(n_columns)
         low, high = self._domain(n_columns, keep_distances=False).box
         return high - low
+
+    def _profile(self) -> Profile:
+        return profile_of(self)
+
+    def _figures(self) -> dict[str, Any]:
+        return figures_of(self)
 
     def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
         planned, domain = self._columns_to_plan(columns, spread)

@@ -30,6 +30,7 @@ from dpem.models.table.files import arrays_of, table_from_arrays
 from dpem.models.table.forecast import noise_of_counts
 from dpem.models.table.one_shot import FittedTable, OneShotRequest, fit_one_shot
 from dpem.models.table.rows import RowsOfTablesMixin
+from dpem.models.table.summary import figures_of
 
 if TYPE_CHECKING:
     import os
@@ -246,6 +247,15 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             return EMRequest(grid, k, self.max_iter or DEFAULT_ITERATIONS)
         target = None if self.target is None else self._place(self.target, "target")
         return OneShotRequest(grid, k, target, thread_count(self.n_jobs))
+
+    def _figures(self) -> dict[str, Any]:
+        return figures_of(self)
+
+    def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
+        if probabilities:
+            chances = self.predict_proba(rows)
+            return chances, [f"probability of {name}" for name in self.classes_]
+        return np.asarray(self.predict(rows))[:, None], [str(self.target)]
 
     def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:  # noqa: ARG002
         plan = self._plan(self._request(), n_rows)

@@ -1,0 +1,47 @@
+"""What fitted latent classes say of themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpem.estimator.summary import MOST_COLUMNS, Cell, Profile, cells_of, column_names, label_of, short
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["figures_of_laws", "profile_of_classes"]
+
+
+def profile_of_classes(
+    model: Any, header: Sequence[str], values: NDArray[np.float64], errors: NDArray[np.float64]
+) -> Profile:
+    """Return the share of every class, and one value for each entry of the header."""
+    shares = zip(model.weights_, model.standard_errors_["weights"], strict=True)
+    rows = [
+        (
+            str(k + 1),
+            [Cell(float(share), float(error)), *cells_of(values[k], errors[k], [None] * len(header))],
+        )
+        for k, (share, error) in enumerate(shares)
+    ]
+    units: list[str | None] = [None] * (len(header) + 1)
+    return Profile("class", ["share", *header], units, rows, has_shares=True)
+
+
+def figures_of_laws(
+    model: Any, labels: Sequence[Sequence[Any]], laws: Sequence[NDArray[np.float64]]
+) -> dict[str, Any]:
+    """Return the distribution of every column over all classes."""
+    columns = [
+        {
+            "name": name,
+            "unit": None,
+            "labels": list(map(label_of, values)),
+            "shares": short(model.weights_ @ law),
+        }
+        for name, values, law in zip(column_names(model), labels, laws, strict=True)
+    ]
+    return {"kind": "tables", "columns": columns[:MOST_COLUMNS], "pairs": {}}

@@ -1,0 +1,64 @@
+"""Every model that commands, plans, reports and audits serve: those of dpem, and those of other packages."""
+
+from __future__ import annotations
+
+import difflib
+from functools import lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from dpem.errors import InvalidArgumentError
+from dpem.plugin.registered import entry_of, registered_points
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpem.data import Schema
+    from dpem.estimator.base import PrivateEstimator
+    from dpem.estimator.registration import ModelEntry
+
+__all__ = ["entry_named", "make", "model_names", "shipped"]
+
+_FOLDERS = ("gaussian_mixture", "kmeans", "factor_analysis", "table", "discrete")
+
+
+@lru_cache(maxsize=1)
+def shipped() -> dict[str, ModelEntry]:
+    """Return the models of dpem by name; none of their estimators is imported."""
+    found: dict[str, ModelEntry] = {}
+    for folder in _FOLDERS:
+        for entry in import_module(f"dpem.models.{folder}").MODELS:
+            found[entry.name] = entry
+    return found
+
+
+def model_names() -> list[str]:
+    """Return the names of all models: those of dpem first."""
+    return list(dict.fromkeys([*shipped(), *registered_points()]))
+
+
+def entry_named(name: str) -> ModelEntry:
+    """Return one model, of dpem before others; where there is none of this name, say which there are."""
+    if name in shipped():
+        return shipped()[name]
+    point = registered_points().get(name)
+    if point is not None:
+        return entry_of(point)
+    known = model_names()
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InvalidArgumentError(f"Expected a model out of {', '.join(known)}, got {name!r}.{hint}")
+
+
+def make(
+    name: str, parts: int | None, schema: Schema | None, options: Mapping[str, Any], **common: Any
+) -> PrivateEstimator:
+    """Return the estimator that the options of a command ask for; say what does not belong together."""
+    entry = entry_named(name)
+    for option in options:
+        if option not in entry.options:
+            takers = [other.name for other in shipped().values() if option in other.options]
+            raise InvalidArgumentError(f"Expected --{option} with --model {' or '.join(takers)} alone.")
+    if schema is None and entry.needs_schema:
+        raise InvalidArgumentError(f"Expected --schema for --model {name}. Draft one with: dpem schema.")
+    return entry.make(parts, schema, options, **common)
