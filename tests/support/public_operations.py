@@ -154,7 +154,7 @@ def import_everything():
     """Import every module of the package that needs neither a cluster nor a GPU nor a figure."""
     import dpem
 
-    left_out = ("dask", "spark", "device", "torch", "reproduce")
+    left_out = ("dask", "spark", "device", "torch", "triton", "reproduce")
     for module in pkgutil.walk_packages(dpem.__path__, "dpem."):
         if not any(word in module.name for word in left_out):
             importlib.import_module(module.name)
