@@ -1,0 +1,215 @@
+"""Models that other packages register: a real entry point served by commands, planner, report and audit."""
+
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpem
+from dpem import registry
+from dpem.errors import InvalidArgumentError
+from dpem.plugin import registered
+from support.commands import called
+
+PACKAGE = '''
+"""A package of somebody else: waiting times, in one part or two."""
+
+import numpy as np
+
+import dpem
+
+
+class WaitingTimes(dpem.ExponentialFamily):
+    """Two exponential laws of waiting times."""
+
+    nonnegative = True
+
+    def __init__(self, longest=20.0):
+        self.longest = longest
+
+    def start(self, schema, random_state, centres):
+        return {"weight": 0.5, "means": [0.5, 5.0]}
+
+    def expected_statistics(self, row, parameters):
+        w, m = parameters["weight"], parameters["means"]
+        joint = np.array([w, 1 - w]) * np.exp(-row[0] / m) / m
+        g = joint / joint.sum()
+        return np.concatenate([g, g * row[0] / self.longest])
+
+    def m_step(self, statistics, parameters, n_rows, noise):
+        counts = np.maximum(statistics[:2], 2 * noise)
+        means = np.clip(self.longest * statistics[2:] / counts, 0.05, self.longest)
+        return {"weight": counts[0] / counts.sum(), "means": means}
+
+    def norm_bound(self, schema):
+        return np.sqrt(2)
+
+    def sample(self, n, parameters, random_state):
+        part = (random_state.uniform(size=n) > parameters["weight"]).astype(int)
+        return random_state.exponential(parameters["means"][part])[:, None].clip(0, self.longest)
+
+
+class Remembering(WaitingTimes):
+    """A model that keeps rows."""
+
+    seen = []
+
+    def expected_statistics(self, row, parameters):
+        self.seen.append(row)
+        return super().expected_statistics(row, parameters)
+
+
+no_model = "text"
+'''
+POINTS = """[dpem.models]
+waiting = somebodys_models:WaitingTimes
+remembering = somebodys_models:Remembering
+broken = somebodys_models:no_model
+kmeans = somebodys_models:WaitingTimes
+"""
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    """Install a package as pip does: its module, and metadata with entry points, on the path."""
+    site = tmp_path / "site"
+    information = site / "somebodys_models-1.0.dist-info"
+    information.mkdir(parents=True)
+    (site / "somebodys_models.py").write_text(PACKAGE)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: somebodys-models\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text(POINTS)
+    monkeypatch.syspath_prepend(str(site))
+    yield site
+    sys.modules.pop("somebodys_models", None)
+
+
+@pytest.fixture
+def table(tmp_path):
+    """Write a table of waiting times, and its schema."""
+    rng = np.random.default_rng(0)
+    waits = rng.exponential(np.where(rng.random(5000) < 0.3, 0.2, 3.0)).clip(0, 20)
+    pd.DataFrame({"wait": waits}).to_csv(tmp_path / "waits.csv", index=False)
+    schema = dpem.Schema({"wait": {"kind": "continuous", "bounds": [0, 20], "unit": "minutes"}})
+    schema.save(tmp_path / "waits.toml")
+    return tmp_path / "waits.csv", tmp_path / "waits.toml"
+
+
+def test_it_is_served_by_every_command(package, table, tmp_path, capsys):
+    data, schema = table
+    common = ["--schema", schema, "--model", "waiting", "--epsilon", "2"]
+    planned = called(capsys, "plan", *common, "--rows", "5000", "--json")
+    assert planned.code == 0, planned.err
+    assert planned.json["noise"][0]["parameter"] == "statistics of a component"
+    model, page, rows = tmp_path / "waits.dpem", tmp_path / "report.html", tmp_path / "rows.csv"
+    fitted = called(capsys, "fit", data, *common, "--output", model, "--json")
+    assert fitted.code == 0, fitted.err
+    assert fitted.json["privacy"]["epsilon"] <= 2
+    # A file holds no code: the class is found again through its registration.
+    assert called(capsys, "sample", model, "-n", "50", "-o", rows).code == 0
+    assert pd.read_csv(rows)["wait"].between(0, 20).all()
+    assert called(capsys, "report", model, "-o", page).code == 0
+    assert "means[1]" in page.read_text()
+    loaded = dpem.load(model)
+    assert type(loaded) is dpem.PrivateEM
+    assert type(loaded.model).__name__ == "WaitingTimes"
+    assert abs(loaded.parameters_["means"][1] - 3.0) < 1.0
+    refused = called(capsys, "predict", model, data, "-o", tmp_path / "p.csv")
+    assert refused.code == 2
+    assert "a model that predicts" in refused.err
+
+
+def test_the_audit_plays_it(package):
+    """Its sums on neighbouring rows stay within what was charged, as those of any estimator."""
+    schema = dpem.Schema({"wait": {"kind": "continuous", "bounds": [0, 20]}})
+    estimator = registry.make("waiting", None, schema, {}, epsilon=1.0, max_iter=2)
+    rows = pd.DataFrame({"wait": np.linspace(0, 20, 60)})
+    assert dpem.audit.replay(estimator, rows, search=3).passed
+
+
+def test_registration_confers_no_trust(package, table, tmp_path, capsys):
+    """The code is read and refused before anything is charged, and nobody takes a name of dpem."""
+    data, schema = table
+    ledger = tmp_path / "ledger"
+    dpem.Ledger.create(ledger, name="waits", cap_epsilon=5.0, cap_delta=1e-5)
+    common = ["--schema", schema, "--epsilon", "1", "--ledger", ledger, "-o", tmp_path / "m"]
+    refused = called(capsys, "fit", data, "--model", "remembering", *common)
+    assert refused.code == 2
+    assert "Remembering" in refused.err
+    assert dpem.Ledger(ledger).history() == []
+    assert type(registry.make("kmeans", 2, None, {}, epsilon=1.0, bounds=(0, 1))) is dpem.KMeans
+    assert registry.model_names().count("kmeans") == 1
+
+
+def test_mistakes_are_named(package):
+    with pytest.raises(InvalidArgumentError, match=r"'broken'.*got str"):
+        registry.entry_named("broken")
+    with pytest.raises(InvalidArgumentError, match="Did you mean 'waiting'"):
+        registry.entry_named("waitin")
+    with pytest.raises(InvalidArgumentError, match="no --components"):
+        registry.make("waiting", 3, dpem.Schema({"w": {"kind": "boolean"}}), {}, epsilon=1.0)
+    with pytest.raises(InvalidArgumentError, match="--target with --model table"):
+        registry.make("waiting", None, None, {"target": "w"}, epsilon=1.0)
+    with pytest.raises(InvalidArgumentError, match="--schema for --model waiting"):
+        registry.make("waiting", None, None, {}, epsilon=1.0)
+
+
+def test_without_its_package_a_file_says_what_is_missing(package, table, tmp_path, capsys, monkeypatch):
+    data, schema = table
+    fit = ["fit", data, "--schema", schema, "--model", "waiting", "--epsilon", "1", "-o", tmp_path / "m"]
+    assert called(capsys, *fit).code == 0
+    monkeypatch.setattr(registered, "entry_points", lambda group: ())
+    ended = called(capsys, "sample", tmp_path / "m")
+    assert ended.code == 2
+    assert "package that registers it" in ended.err
+
+
+@pytest.mark.parametrize("entry", registry.shipped().values(), ids=lambda entry: entry.name)
+def test_every_shipped_model_is_served_by_every_command(entry, tmp_path, capsys):
+    """fit, plan, report, predict and sample, each by its one registration."""
+    rng = np.random.default_rng(1)
+    n = 1500
+    frame = pd.DataFrame(
+        {
+            "age": rng.normal(50, 10, n).round(1),
+            "bmi": rng.normal(25, 4, n).round(1),
+            "visits": rng.poisson(3, n).clip(0, 20),
+            "smoker": rng.random(n) < 0.3,
+            "ward": rng.choice(["a", "b"], n),
+        }
+    )
+    declared = {
+        "age": {"kind": "continuous", "bounds": [0, 120]},
+        "bmi": {"kind": "continuous", "bounds": [10, 60]},
+        "visits": {"kind": "integer", "bounds": [0, 20]},
+        "smoker": {"kind": "boolean"},
+        "ward": {"kind": "categorical", "categories": ["a", "b"]},
+    }
+    kept = [name for name, column in declared.items() if column["kind"] not in entry.refuses]
+    if entry.name == "bernoulli":
+        kept = ["smoker"]
+    data, schema, model = tmp_path / "t.csv", tmp_path / "t.toml", tmp_path / "t.dpem"
+    frame.to_csv(data, index=False)
+    dpem.Schema(declared).save(schema)
+    common = ["--schema", schema, "--columns", ",".join(kept), "--model", entry.name, "--epsilon", "3"]
+    if "target" in entry.options:
+        common += ["--target", "smoker"]
+    planned = called(capsys, "plan", *common, "--rows", n, "--json")
+    assert planned.code == 0, planned.err
+    assert json.loads(planned.out)["noise"]
+    assert called(capsys, "fit", data, *common, "-k", "2", "--output", model).code == 0
+    page = tmp_path / "report.html"
+    assert called(capsys, "report", model, "-o", page).code == 0
+    text = page.read_text()
+    assert all(name in text for name in kept)
+    assert 'id="profiles"' in text or entry.name == "table"
+    predicted = called(capsys, "predict", model, data, "-o", tmp_path / "predicted.csv")
+    assert predicted.code == 0, predicted.err
+    assert len(pd.read_csv(tmp_path / "predicted.csv")) == n
+    drawn = called(capsys, "sample", model, "-n", "20", "-o", tmp_path / "rows.csv")
+    if entry.name == "kmeans":
+        assert drawn.code == 2
+    else:
+        assert drawn.code == 0, drawn.err
+        assert list(pd.read_csv(tmp_path / "rows.csv").columns) == kept
