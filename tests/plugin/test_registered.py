@@ -146,7 +146,7 @@ def test_mistakes_are_named(package):
     with pytest.raises(InvalidArgumentError, match=r"'broken'.*got str"):
         registry.entry_named("broken")
     with pytest.raises(InvalidArgumentError, match="Did you mean 'waiting'"):
-        registry.entry_named("wating")
+        registry.entry_named("waitings")
     with pytest.raises(InvalidArgumentError, match="no --components"):
         registry.make("waiting", 3, dpem.Schema({"w": {"kind": "boolean"}}), {}, epsilon=1.0)
     with pytest.raises(InvalidArgumentError, match="--target with --model table"):
