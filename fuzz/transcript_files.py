@@ -9,7 +9,7 @@ import numpy as np
 import dpem
 from dpem.errors import DpemError, ResumedFitWarning
 from dpem.gate.plan import Plan, Stage
-from dpem.gate.resume import active_transcript
+from dpem.gate.resume import active_resume_file
 from dpem.privacy.ledger import Charge, Ledger
 from fuzz.harness import Target, bounded_memory, scratch
 from fuzz.mutations import changed_bytes, each_shift
@@ -27,7 +27,7 @@ def _whole():
     ledger = Ledger.create(scratch() / "paid", name="clinic", cap_epsilon=2.0, cap_delta=1e-5)
     file = scratch() / "whole.transcript"
     with dpem.resumable(file):
-        transcript = active_transcript()
+        transcript = active_resume_file()
         transcript.public_seed(None)
         transcript.begin(*_BEGIN, ledger, _FACTS)
         spend = ledger.spend(_PLAN.event, purpose="fuzz.fit", analyst="tester")
@@ -57,7 +57,7 @@ def check(content):
         warnings.simplefilter("ignore", ResumedFitWarning)
         try:
             with dpem.resumable(file):
-                transcript = active_transcript()
+                transcript = active_resume_file()
                 assert isinstance(transcript.public_seed(None), int)
                 if not transcript.begin(*_BEGIN, ledger, _FACTS):
                     return True  # as if nothing had been paid: it will be paid again

@@ -14,7 +14,7 @@
     ├── ExactArithmeticError (ArithmeticError)  integers do not multiply exactly on this machine
     ├── PlanViolationError                   a model asked for what its plan does not hold
     ├── OtherReleaseError                    a replayed fit asked for another release
-    ├── TranscriptError                      a resumable fit cannot go on from its file
+    ├── ResumeFileError                      a resumable fit cannot go on from its file
     ├── AuditFailedError                     an audit found a broken promise
     ├── ModelFileError                       a file is no saved model, or is damaged
     ├── OutputError                          a file cannot be written, or is there already
@@ -67,8 +67,8 @@ __all__ = [
     "OtherReleaseError",
     "OutputError",
     "PlanViolationError",
+    "ResumeFileError",
     "ResumedFitWarning",
-    "TranscriptError",
     "UnreachableBudgetError",
     "UnsupportedEventError",
     "WeakFitWarning",
@@ -143,7 +143,7 @@ class OtherReleaseError(DpemError):
     """A replayed fit asked for another release than the recorded one: its control flow depends on rows."""
 
 
-class TranscriptError(DpemError):
+class ResumeFileError(DpemError):
     """A resumable fit cannot use its file: it belongs to another fit, is in use, or cannot be written."""
 
 

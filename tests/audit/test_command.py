@@ -4,7 +4,7 @@ import pytest
 
 from dpem.audit import run
 from dpem.audit.findings_page import audit_page, summary
-from dpem.audit.run import Finding, Task, tasks
+from dpem.audit.run import Attack, Finding, tasks
 from support.commands import called
 
 
@@ -26,10 +26,10 @@ def failing():
     game = {"runs": 9, "wrong": 0.1, "mu_lower": 3.0, "mu": 1.0, "epsilon_lower": 2.0}
     game |= {"canary": 1.0, "tightness": 3.0}
     return [
-        Finding(Task("replay", "KMeans"), False, "KMeans: VIOLATION", broken),
-        Finding(Task("bug", "half the noise"), False, "half the noise: NOT CAUGHT", {"caught_by": []}),
-        Finding(Task("transcript", "KMeans"), True, "fine", game),
-        Finding(Task("proof", "a step"), False, "a step: too much", {"worst": 1.25, "proof": "S-9"}),
+        Finding(Attack("replay", "KMeans"), False, "KMeans: VIOLATION", broken),
+        Finding(Attack("bug", "half the noise"), False, "half the noise: NOT CAUGHT", {"caught_by": []}),
+        Finding(Attack("transcript", "KMeans"), True, "fine", game),
+        Finding(Attack("proof", "a step"), False, "a step: too much", {"worst": 1.25, "proof": "S-9"}),
     ]
 
 

@@ -8,7 +8,7 @@ import dpem
 from dpem.audit.bits import distinguish_by_bits
 from dpem.audit.bounds import epsilon_lower_bound, largest_rate, mu_lower_bound
 from dpem.audit.catalogue import CATALOGUE, points
-from dpem.audit.run import Task, perform
+from dpem.audit.run import Attack, perform
 from dpem.audit.seeded_bugs import seeded_bug
 from dpem.errors import AuditFailedError, InvalidArgumentError
 from dpem.privacy import mechanisms
@@ -104,6 +104,6 @@ def test_the_same_table_twice_is_no_game():
 )
 def test_games_on_what_is_published(kind, name):
     """They run, and a sound model stays within its claim."""
-    finding = perform(Task(kind, name, CATALOGUE[name].relations[-1], 16.0, effort=8))
+    finding = perform(Attack(kind, name, CATALOGUE[name].relations[-1], 16.0, effort=8))
     assert finding.passed, finding.said
     assert 0 <= finding.figures["wrong"] <= 1

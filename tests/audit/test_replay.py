@@ -11,7 +11,7 @@ from dpem.audit import run
 from dpem.audit.catalogue import CATALOGUE, points
 from dpem.audit.neighbours import as_cells, neighbours
 from dpem.audit.obligations import OBLIGATIONS, largest_ratio
-from dpem.audit.run import _BASES, Task, _has_base, perform
+from dpem.audit.run import _BASES, Attack, _has_base, perform
 from dpem.audit.violations import SLACK
 from dpem.errors import AuditFailedError, InvalidArgumentError
 from dpem.estimator.base import _MODELS
@@ -47,7 +47,7 @@ def test_odd_tables_are_as_safe_as_others(name, adjacency):
     """Hostile rows, one row, the same row many times, none: `make audit` does so for every fit."""
     for base in _BASES[1:]:
         if _has_base(name, adjacency, base):
-            finding = perform(Task("replay", name, adjacency, CATALOGUE[name].epsilon, base))
+            finding = perform(Attack("replay", name, adjacency, CATALOGUE[name].epsilon, base))
             assert finding.passed, finding.said
 
 

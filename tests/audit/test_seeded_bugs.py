@@ -4,13 +4,13 @@ import pytest
 
 import dpem
 from dpem.audit.catalogue import points
-from dpem.audit.run import Task, audit_of_bug, perform
+from dpem.audit.run import Attack, audit_of_bug, perform
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_every_seeded_bug_is_caught(name):
-    finding = perform(Task("bug", name))
+    finding = perform(Attack("bug", name))
     assert finding.passed, finding.said
 
 

@@ -297,7 +297,7 @@ def test_a_fit_that_is_refused_a_transcript_leaves_it_alone(desk, capsys):
     """Two fits to one output: the second is refused, and what the first writes to is still there."""
     with dpem.resumable(desk / "m.dpem.partial"):
         found = called(capsys, *FIT.split(), "--json")
-        assert found.json["error"]["type"] == "TranscriptError"
+        assert found.json["error"]["type"] == "ResumeFileError"
         assert (desk / "m.dpem.partial").exists()
     assert dpem.Ledger("patients.ledger").history() == []
 

@@ -12,7 +12,7 @@ import dpem
 from dpem import Ledger
 from dpem.cli import main
 from dpem.data import TableRows
-from dpem.errors import DpemError, LedgerError, OutputError, TranscriptError
+from dpem.errors import DpemError, LedgerError, OutputError, ResumeFileError
 from dpem.privacy import GaussianEvent
 from support.processes import apart, limited
 
@@ -87,11 +87,11 @@ def test_a_transcript_without_room_forgets_no_charge(ledger, tmp_path):
         charges = len(ledger.history())
         error, read = apart(_fit, tmp_path, room, True)
         ended.append(type(error))
-        assert error is None or isinstance(error, TranscriptError | LedgerError)
+        assert error is None or isinstance(error, ResumeFileError | LedgerError)
         assert not read or len(ledger.history()) >= 1
         assert len(ledger.history()) - charges in (0, 1)
         ledger.verify()
-    assert ended[0] is TranscriptError
+    assert ended[0] is ResumeFileError
     assert ended[-1] is type(None)
     assert 1 <= len(ledger.history()) < len(ended)
 

@@ -8,7 +8,7 @@ import pytest
 
 import dpem
 from dpem import Ledger
-from dpem.errors import DpemError, TranscriptError
+from dpem.errors import DpemError, ResumeFileError
 from dpem.privacy import GaussianEvent
 
 X = np.random.default_rng(0).normal(0, 0.3, (300, 2))
@@ -80,7 +80,7 @@ def test_a_damaged_transcript_never_gives_another_fit(tmp_path):
         charges = len(ledger.history())
         try:
             found = fit()
-        except TranscriptError:
+        except ResumeFileError:
             refused += 1
             assert len(ledger.history()) == charges
             continue

@@ -11,7 +11,7 @@ import pytest
 import dpem
 from dpem import Ledger
 from dpem.data import TableRows
-from dpem.errors import LedgerError, ModelFileError, OutputError, TranscriptError
+from dpem.errors import LedgerError, ModelFileError, OutputError, ResumeFileError
 from support.processes import apart
 
 X = np.random.default_rng(0).normal(0, 0.3, (500, 2))
@@ -82,7 +82,7 @@ def test_a_ledger_that_cannot_be_written_pays_for_nothing(folder, of_file, of_fo
 
 
 @pytest.mark.parametrize(
-    ("use", "error"), [(_resume, TranscriptError), (_save, OutputError), (_load, ModelFileError)]
+    ("use", "error"), [(_resume, ResumeFileError), (_save, OutputError), (_load, ModelFileError)]
 )
 def test_other_files_say_what_is_wrong(folder, use, error):
     """Nothing is charged, and what is there stays."""

@@ -58,7 +58,7 @@ def test_other_threads_are_left_alone():
 
 
 def test_a_charge_is_noted_however_early_the_interrupt(tmp_path, monkeypatch):
-    """Ctrl-C right after the commit: the transcript holds the charge, and the fit goes on for free."""
+    """Ctrl-C right after the commit: the resume file holds the charge, and the fit goes on for free."""
     ledger = dpem.Ledger.create(tmp_path / "l", name="l", cap_epsilon=2.0, cap_delta=1e-5)
     rows = np.random.default_rng(0).normal(size=(500, 2))
     spend = dpem.Ledger.spend

@@ -20,9 +20,9 @@ from dpem.errors import (
     InsufficientBudgetError,
     InvalidArgumentError,
     ResumedFitWarning,
-    TranscriptError,
+    ResumeFileError,
 )
-from dpem.gate import resume as transcript
+from dpem.gate import resume
 from dpem.testing import insecure_noise, record
 from support.estimators import ESTIMATORS
 from support.sources import made_table
@@ -104,7 +104,7 @@ def test_a_crash_between_the_parts_of_a_joint_release_costs_nothing(written, led
         paper_mixture = dpem.paper.GaussianMixture(2, epsilon=1.0, data_norm=2.0, max_iter=2, ledger=ledger)
         return paper_mixture.fit(X)
 
-    add, seen = transcript.Transcript.add, []
+    add, seen = resume.ResumeFile.add, []
 
     def add_or_crash(self, one):
         if len(seen) == written:
@@ -113,7 +113,7 @@ def test_a_crash_between_the_parts_of_a_joint_release_costs_nothing(written, led
         add(self, one)
 
     with monkeypatch.context() as patch, resumable(file):
-        patch.setattr(transcript.Transcript, "add", add_or_crash)
+        patch.setattr(resume.ResumeFile, "add", add_or_crash)
         with pytest.raises(CrashError):
             fit()
     before = released(file)
@@ -167,7 +167,7 @@ def _killed(path, ledger):
         kmeans(ledger=ledger).fit(X)
 
 
-def test_a_killed_process_leaves_a_transcript_that_goes_on(ledger, tmp_path):
+def test_a_killed_process_leaves_a_file_that_goes_on(ledger, tmp_path):
     file = tmp_path / "fit"
     process = multiprocessing.get_context("spawn").Process(target=_killed, args=(file, str(ledger.path)))
     process.start()
@@ -185,7 +185,7 @@ def _holds(path, ready, done):
         done.wait(60)
 
 
-def test_two_processes_cannot_use_one_transcript(tmp_path):
+def test_two_processes_cannot_use_one_resume_file(tmp_path):
     """Both would release the next stage, and pay once."""
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
@@ -193,7 +193,7 @@ def test_two_processes_cannot_use_one_transcript(tmp_path):
     process.start()
     try:
         assert ready.wait(60)
-        with pytest.raises(TranscriptError, match="no other fit uses"), resumable(tmp_path / "fit"):
+        with pytest.raises(ResumeFileError, match="no other fit uses"), resumable(tmp_path / "fit"):
             pass
     finally:
         done.set()
@@ -208,7 +208,7 @@ def test_the_lock_holds_whatever_else_opens_the_file(tmp_path):
     attempt = multiprocessing.get_context("spawn").Process(target=_holds_at_once, args=(file,))
     with resumable(file):
         file.read_bytes()
-        with pytest.raises(TranscriptError, match="no other fit uses"), resumable(file):
+        with pytest.raises(ResumeFileError, match="no other fit uses"), resumable(file):
             pass
         attempt.start()
         attempt.join()
@@ -219,7 +219,7 @@ def _holds_at_once(path):
     try:
         with resumable(path):
             pass
-    except TranscriptError:
+    except ResumeFileError:
         sys.exit(3)
 
 
@@ -230,7 +230,7 @@ def test_a_forked_process_cannot_go_on(tmp_path):
         if child == 0:
             try:
                 kmeans().fit(X)
-            except TranscriptError:
+            except ResumeFileError:
                 os._exit(3)
             os._exit(0)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
@@ -254,7 +254,7 @@ def test_other_questions_and_rows_are_other_fits(tmp_path):
     for i, (first, second) in enumerate(asked):
         with resumable(tmp_path / str(i)):
             first()
-        with pytest.raises(TranscriptError, match="other arguments"), resumable(tmp_path / str(i)):
+        with pytest.raises(ResumeFileError, match="other arguments"), resumable(tmp_path / str(i)):
             second()
 
 
@@ -284,9 +284,9 @@ def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, mon
         ({"ledger": other}, "that of 'x'"),
         ({"ledger": same_name}, "that of 'x'"),
     ):
-        with pytest.raises(TranscriptError, match=message), resumable(file):
+        with pytest.raises(ResumeFileError, match=message), resumable(file):
             kmeans().set_params(**arguments).fit(X)
-    with pytest.raises(TranscriptError, match="other arguments"), resumable(file):
+    with pytest.raises(ResumeFileError, match="other arguments"), resumable(file):
         dpem.GaussianMixture(2, epsilon=1.0, data_norm=2.0, ledger=ledger).fit(X)
     assert [len(one.history()) for one in (ledger, other, same_name)] == [1, 0, 0]
 
@@ -294,7 +294,7 @@ def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, mon
 def test_a_fit_that_nobody_paid_for_cannot_be_put_on_a_ledger_later(ledger, tmp_path):
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
-    with pytest.raises(TranscriptError, match="none did"), resumable(tmp_path / "fit"):
+    with pytest.raises(ResumeFileError, match="none did"), resumable(tmp_path / "fit"):
         kmeans(ledger=ledger).fit(X)
     assert not ledger.history()
 
@@ -302,7 +302,7 @@ def test_a_fit_that_nobody_paid_for_cannot_be_put_on_a_ledger_later(ledger, tmp_
 def test_one_fit_to_a_file(tmp_path):
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
-        with pytest.raises(TranscriptError, match="one fit"):
+        with pytest.raises(ResumeFileError, match="one fit"):
             kmeans().fit(X)
 
 
@@ -314,25 +314,25 @@ def test_releases_that_do_not_match_are_refused(tmp_path):
         row = connection.execute("SELECT * FROM release WHERE number = 2").fetchone()
         other = 2, "other", *row[2:4]
         connection.execute(
-            "UPDATE release SET stage = ?, digest = ? WHERE number = 2", ("other", transcript._digest(other))
+            "UPDATE release SET stage = ?, digest = ? WHERE number = 2", ("other", resume._digest(other))
         )
     connection.close()
     with (
-        pytest.raises(TranscriptError, match="differ at 'other'"),
+        pytest.raises(ResumeFileError, match="differ at 'other'"),
         pytest.warns(ResumedFitWarning),
         resumable(tmp_path / "fit"),
     ):
         kmeans().fit(X)
 
 
-def test_files_that_are_no_transcripts(ledger, tmp_path):
+def test_files_that_are_no_resume_files(ledger, tmp_path):
     (tmp_path / "text").write_text("something else entirely, and longer than a header " * 20)
     for path, message in (
         (tmp_path / "text", "read and written"),
         (ledger.path, "which is none"),
         (tmp_path / "no" / "folder", "read and written"),
     ):
-        with pytest.raises(TranscriptError, match=message), resumable(path):
+        with pytest.raises(ResumeFileError, match=message), resumable(path):
             pass
     assert (tmp_path / "text").read_text().startswith("something")
 
@@ -345,7 +345,7 @@ def test_seeded_noise_stays_marked(tmp_path):
     with seeded, insecure_noise(1), resumable(tmp_path / "fit"), resumed:
         again = kmeans().fit(X)
     assert not again.privacy_.is_private
-    with pytest.raises(TranscriptError, match="noise from the same source"), resumable(tmp_path / "fit"):
+    with pytest.raises(ResumeFileError, match="noise from the same source"), resumable(tmp_path / "fit"):
         kmeans().fit(X)
 
 

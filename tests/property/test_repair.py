@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from dpem.data.domain import GRID, onto_grid
 from dpem.gate.released import _GATE, ReleasedStatistics
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
-from dpem.models.gaussian_mixture.pool import PoolRound, clip_radius
+from dpem.models.gaussian_mixture.pool import PoolRound, frame_limits
 
 KINDS = ["full", "tied", "diag", "spherical"]
 
@@ -59,7 +59,7 @@ def test_any_release_gives_a_proper_mixture(kind, d, k, seed, size, noise, priva
         pool,
         Background.around(pool),
         kind,
-        *clip_radius(d),
+        *frame_limits(d),
         smallest_eigenvalue=float(rng.choice([1e-5, 0.01])),
         average_from=1,
         least_background=0.001 * (background.size > 0),

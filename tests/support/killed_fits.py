@@ -20,16 +20,21 @@ from dpem.data import TableRows
 from support.estimators import ESTIMATORS
 from support.sources import made_table
 
-FILES = (
-    "ledger",
-    "_ledger_file",
-    "release",
-    "transcript",
-    "persistence",
-    "_files",
-    "estimator",
-    "interrupts",
-)
+SOURCE = Path(dpem.__file__).parent
+FILES = {
+    str(SOURCE / name)
+    for name in (
+        "privacy/ledger.py",
+        "privacy/_ledger_file.py",
+        "gate/release.py",
+        "gate/resume.py",
+        "gate/interrupts.py",
+        "estimator/base.py",
+        "estimator/files.py",
+        "_files.py",
+    )
+}
+assert all(map(os.path.exists, FILES)), "a file was renamed, and nothing would be killed in it"
 FRAME = made_table(200)
 
 
@@ -50,7 +55,7 @@ def fit(folder, name, token, *, resumable):
 
     TableRows.block = noted
     ledger = dpem.Ledger(folder / "ledger", purpose=token)
-    with dpem.resumable(folder / f"{token}.transcript") if resumable else nullcontext():
+    with dpem.resumable(folder / f"{token}.resume") if resumable else nullcontext():
         model = ESTIMATORS[name](epsilon=0.01, n_jobs=1, ledger=ledger).fit(FRAME)
     model.save(folder / f"{token}.model")
     note(folder, "saved", token)
@@ -69,7 +74,7 @@ def count_lines(kill_at=None):
 
     @functools.cache
     def matters(name):
-        return "dpem" in Path(name).parts and Path(name).stem in FILES
+        return name in FILES
 
     def call(frame, *_):
         return line if matters(frame.f_code.co_filename) else None

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dpem.audit.subject import Subject
 
-__all__ = ["Finding", "Task", "run_audit", "tasks"]
+__all__ = ["Attack", "Finding", "run_audit", "tasks"]
 
 Size = Literal["tiny", "quick", "full"]
 Kind = Literal["replay", "proof", "bug", "transcript", "model", "samples", "bits"]
@@ -68,7 +68,7 @@ _PUBLISHED: dict[str, tuple[Kind, ...]] = {
 
 
 @dataclass(frozen=True)
-class Task:
+class Attack:
     """One piece of the audit, small enough to send to another process."""
 
     kind: Kind
@@ -85,7 +85,7 @@ class Finding:
 
     Attributes
     ----------
-    task : Task
+    task : Attack
         What was done.
     passed : bool
         Whether all is as it should be: no violation, or, for a seeded bug, at least one.
@@ -97,27 +97,27 @@ class Finding:
         How long it took.
     """
 
-    task: Task
+    task: Attack
     passed: bool
     said: str
     figures: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
 
-def tasks(size: Size, only: str | None = None) -> list[Task]:
+def tasks(size: Size, only: str | None = None) -> list[Attack]:
     """Return the tasks of an audit; `only` keeps those whose name has this in it."""
     full = size == "full"
-    made = [Task("bug", name) for name in BUGS]
-    made += [Task("proof", name) for name in OBLIGATIONS]
+    made = [Attack("bug", name) for name in BUGS]
+    made += [Attack("proof", name) for name in OBLIGATIONS]
     for name, entry in CATALOGUE.items():
         for adjacency in entry.relations:
             if entry.source is not None and not can_open(entry.source):
                 continue
             budgets = entry.budgets if full else (entry.epsilon,)
             steps = 0 if entry.slow else {"full": 200, "quick": 20, "tiny": 5}[size]
-            made += [Task("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
+            made += [Attack("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
             made += [
-                Task("replay", name, adjacency, entry.epsilon, base)
+                Attack("replay", name, adjacency, entry.epsilon, base)
                 for base in _BASES[1:]
                 if size != "tiny" and not entry.slow and _has_base(name, adjacency, base)
             ]
@@ -127,13 +127,13 @@ def tasks(size: Size, only: str | None = None) -> list[Task]:
         # Rounds of factor analysis fit a model each, and take ten times as long as other releases.
         played = runs // 3 if name == "FactorAnalysis" else runs
         made += [
-            Task("transcript", name, adjacency, epsilon, effort=played)
+            Attack("transcript", name, adjacency, epsilon, effort=played)
             for adjacency in CATALOGUE[name].relations
             for epsilon in ((_GAME_EPSILON, 1.0) if full and name in _PUBLISHED else (_GAME_EPSILON,))
         ]
     for name, kinds in list(_PUBLISHED.items())[: None if full else 2]:
         played = runs // 5 if name == "FactorAnalysis" else runs // 2
-        made += [Task(kind, name, "add_remove", _GAME_EPSILON, effort=played) for kind in kinds]
+        made += [Attack(kind, name, "add_remove", _GAME_EPSILON, effort=played) for kind in kinds]
     return [task for task in made if only is None or only.lower() in task.name.lower()]
 
 
@@ -145,7 +145,7 @@ def _has_base(name: str, adjacency: str, base: str) -> bool:
 
 
 def run_audit(
-    chosen: Sequence[Task],
+    chosen: Sequence[Attack],
     *,
     jobs: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
@@ -154,7 +154,7 @@ def run_audit(
 
     Parameters
     ----------
-    chosen : sequence of Task
+    chosen : sequence of Attack
         What to do.
     jobs : int
         Processes.
@@ -162,7 +162,7 @@ def run_audit(
         Is told a kind of task, and how many of it are done of how many.
     """
     _validate.integer(jobs, "jobs")
-    found: dict[Task, Finding] = {}
+    found: dict[Attack, Finding] = {}
     # Long ones first, so that no process is left with one at the end.
     order = sorted(chosen, key=lambda task: task.kind in ("replay", "proof", "bug"))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
@@ -179,7 +179,7 @@ def run_audit(
     return [found[task] for task in chosen]
 
 
-def perform(task: Task) -> Finding:
+def perform(task: Attack) -> Finding:
     """Do one task."""
     started = time.monotonic()
     attack = {"bug": _bug, "replay": _replay, "proof": _proof}.get(task.kind, _game)
@@ -188,7 +188,7 @@ def perform(task: Task) -> Finding:
     return Finding(task, finding[0], finding[1], finding[2], time.monotonic() - started)
 
 
-def _replay(task: Task) -> tuple[bool, str, dict[str, Any]]:
+def _replay(task: Attack) -> tuple[bool, str, dict[str, Any]]:
     entry = CATALOGUE[task.name]
     subject = entry.subject(task.name, task.epsilon, task.adjacency)
     rows = _base(subject, as_cells(subject, entry.rows(_N_ROWS)), task.base)
@@ -203,7 +203,7 @@ def _replay(task: Task) -> tuple[bool, str, dict[str, Any]]:
     return audit.passed, str(audit), figures
 
 
-def _proof(task: Task) -> tuple[bool, str, dict[str, Any]]:
+def _proof(task: Attack) -> tuple[bool, str, dict[str, Any]]:
     reached, proof = largest_ratio(task.name), OBLIGATIONS[task.name].proof
     said = f"{task.name}: rows reach {reached:.9g} of what {proof} allows"
     return reached <= 1 + SLACK, said, {"worst": reached, "proof": proof}
@@ -223,10 +223,10 @@ def _base(subject: Subject, rows: Any, base: str) -> Any:
     return rows.iloc[places].reset_index(drop=True) if hasattr(rows, "iloc") else rows[places]
 
 
-def _bug(task: Task) -> tuple[bool, str, dict[str, Any]]:
+def _bug(task: Attack) -> tuple[bool, str, dict[str, Any]]:
     with seeded_bug(task.name) as bug:
         if bug.subject in OBLIGATIONS:
-            held, _, figures = _proof(Task("proof", bug.subject))
+            held, _, figures = _proof(Attack("proof", bug.subject))
             caught = [] if held else [f"proof ({bug.subject}, {figures['proof']})"]
         else:
             audit = audit_of_bug(bug.subject, bug.adjacency)
@@ -243,7 +243,7 @@ def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
     return replay(subject, entry.rows(_N_ROWS), hostile=hostile, search=search)
 
 
-def _game(task: Task) -> tuple[bool, str, dict[str, Any]]:
+def _game(task: Attack) -> tuple[bool, str, dict[str, Any]]:
     entry = CATALOGUE[task.name]
     subject = entry.subject(task.name, task.epsilon, task.adjacency)
     rows = as_cells(subject, entry.rows(_GAME_ROWS))
@@ -270,7 +270,7 @@ def _reach(subject: Subject, one: Any, other: Any) -> float:
     return subject.rows_per_person * float(np.mean([separation(fit, *changed) for fit in fits]))
 
 
-def _play(task: Task, subject: Subject, one: Any, other: Any) -> Game:
+def _play(task: Attack, subject: Subject, one: Any, other: Any) -> Game:
     if task.kind == "transcript":
         return distinguish(subject, one, other, runs=task.effort)
     if task.kind == "bits":

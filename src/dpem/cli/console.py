@@ -32,7 +32,7 @@ from dpem.errors import (
     LedgerError,
     ModelFileError,
     OutputError,
-    TranscriptError,
+    ResumeFileError,
 )
 from dpem.gate.progress import listening
 
@@ -59,7 +59,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (LedgerError, ExitCode.FILES),
     (ModelFileError, ExitCode.FILES),
     (OutputError, ExitCode.FILES),
-    (TranscriptError, ExitCode.FILES),
+    (ResumeFileError, ExitCode.FILES),
     (DpemError, ExitCode.ARGUMENTS),
 )
 

@@ -14,7 +14,7 @@ from dpem.cli import options
 from dpem.cli.console import Console, command
 from dpem.cli.plan import show_outlook
 from dpem.cli.profile import show_profile
-from dpem.errors import InsufficientBudgetError, InvalidArgumentError, TranscriptError
+from dpem.errors import InsufficientBudgetError, InvalidArgumentError, ResumeFileError
 
 __all__ = ["register"]
 
@@ -251,7 +251,7 @@ def _require_bounds(schema: "dpem.Schema", partial: Path) -> None:
 def _say_how_to_go_on(error: BaseException, partials: Sequence[Path]) -> None:
     """Name the files that hold what was paid for; a refusal would only be repeated."""
     kept = [str(partial) for partial in partials if partial.exists()]
-    if kept and not isinstance(error, TranscriptError | InsufficientBudgetError):
+    if kept and not isinstance(error, ResumeFileError | InsufficientBudgetError):
         error.add_note(
             f"What was paid for is kept in {' and '.join(kept)}. Run the same command again: it goes on "
             f"from there and does not pay again. Delete it to begin anew."

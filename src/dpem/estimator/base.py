@@ -32,7 +32,7 @@ from dpem.estimator.saved_arrays import require, require_numbers, require_positi
 from dpem.gate.opened_ledger import opened_ledger
 from dpem.gate.plan import Plan
 from dpem.gate.release import CHARGED, ReleaseGate
-from dpem.gate.resume import active_transcript, described
+from dpem.gate.resume import active_resume_file, described
 from dpem.privacy.ledger import Charge, Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import PublicRandom, public_random
@@ -161,9 +161,9 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         """
         if random_state is not None:
             return public_random(random_state)
-        transcript = active_transcript()
+        resume_file = active_resume_file()
         return public_random(
-            self.random_state if transcript is None else transcript.public_seed(self.random_state)
+            self.random_state if resume_file is None else resume_file.public_seed(self.random_state)
         )
 
     def _public_rows(self, source: RowSource) -> int | None:

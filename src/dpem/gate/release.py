@@ -18,7 +18,7 @@ from dpem.gate.interrupts import uninterrupted
 from dpem.gate.progress import tell_listener
 from dpem.gate.recording import RecordedRelease, active_recording
 from dpem.gate.released import RawStatistics, ReleasedStatistics
-from dpem.gate.resume import active_transcript, require_no_recording
+from dpem.gate.resume import active_resume_file, require_no_recording
 from dpem.gate.unpaid import warn_of_total
 from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
@@ -99,15 +99,15 @@ class ReleaseGate:
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
         self._process = os.getpid()
-        self._transcript = active_transcript()
+        self._resume_file = active_resume_file()
         require_no_recording(recording=active_recording() is not None)
         self.charge: Charge | None = None
         self.n_rows: float | None = None  # public, or as a release of the fit told it
-        if self._transcript is None or not self._transcript.begin(purpose, plan, ledger, facts):
+        if self._resume_file is None or not self._resume_file.begin(purpose, plan, ledger, facts):
             with uninterrupted(CHARGED if ledger is not None else None):
                 self._pay(ledger, purpose)
         else:
-            self.charge = self._transcript.charge
+            self.charge = self._resume_file.charge
 
     def _pay(self, ledger: Ledger | None, purpose: str) -> None:
         """Charge the plan, and note that it was: both, or neither."""
@@ -129,8 +129,8 @@ class ReleaseGate:
             self.charge = Charge(ledger.name, spend.number, spend.hash)
         elif active_recording() is None and entropy().is_secure:
             warn_of_total(self.plan)
-        if self._transcript is not None:
-            self._transcript.paid(self.charge)
+        if self._resume_file is not None:
+            self._resume_file.paid(self.charge)
 
     def close(self) -> None:
         """Release no more, and let the engine go of rows that it keeps."""
@@ -181,8 +181,8 @@ class ReleaseGate:
             source = self._source.of_findings() if of_findings else self._source
             raw = RawStatistics(self._engine.sum(statistic, source, grid))
             released = self._add_noise(stage, statistic, raw, grid, of_findings=of_findings)
-            if self._transcript is not None:
-                self._transcript.add(released)
+            if self._resume_file is not None:
+                self._resume_file.add(released)
         self.insecure_noise |= released.insecure_noise
         return released
 
@@ -205,8 +205,8 @@ class ReleaseGate:
                     raw = [RawStatistics(values) for values in joint.split(total)]
                 own = raw[len(released)]
                 found = self._add_noise(stage, part, own, self._domain, of_findings=False)
-                if self._transcript is not None:
-                    self._transcript.add(found)
+                if self._resume_file is not None:
+                    self._resume_file.add(found)
             self.insecure_noise |= found.insecure_noise
             released.append(found)
         return released
@@ -239,8 +239,8 @@ class ReleaseGate:
     def _released_before(self, stage: PlannedStage, statistic: RowStatistic) -> ReleasedStatistics | None:
         """Return what an earlier run of this fit has released and paid for at this place."""
         found = None
-        if self._transcript is not None:
-            found = self._transcript.next_release(stage.name, statistic.size)
+        if self._resume_file is not None:
+            found = self._resume_file.next_release(stage.name, statistic.size)
         if found is None:
             return None
         return ReleasedStatistics(

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, TranscriptError
+from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, ResumeFileError
 from dpem.privacy._ledger_file import SQLITE_ERRORS
 from dpem.privacy.ledger import Charge, Head
 from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.privacy.ledger import Ledger
 
-__all__ = ["Transcript", "active_transcript", "described", "resumable"]
+__all__ = ["ResumeFile", "active_resume_file", "described", "resumable"]
 
 _MARKS = {"application_id": 0x6470656E, "user_version": 2}
 _CREATE = f"""
@@ -49,11 +49,11 @@ CREATE TABLE release (
 COMMIT;
 """
 
-_active: ContextVar[Transcript | None] = ContextVar("dpem_transcript", default=None)
+_active: ContextVar[ResumeFile | None] = ContextVar("dpem_resume_file", default=None)
 
 
-def active_transcript() -> Transcript | None:
-    """Return the transcript that fits are to use here, if any."""
+def active_resume_file() -> ResumeFile | None:
+    """Return the resume file that fits are to use here, if any."""
     return _active.get()
 
 
@@ -72,7 +72,7 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
 
     Raises
     ------
-    TranscriptError
+    ResumeFileError
         Where the file belongs to another fit, is in use, or cannot be written; nothing was charged.
 
     Examples
@@ -82,7 +82,7 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     >>> import numpy as np
     >>> import dpem
     >>> X = np.random.default_rng(0).normal(size=(5000, 2))
-    >>> file = Path(tempfile.mkdtemp()) / "fit.transcript"
+    >>> file = Path(tempfile.mkdtemp()) / "fit.resume"
     >>> def fit():
     ...     with dpem.resumable(file):
     ...         return dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X)
@@ -95,13 +95,13 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     """
     file = Path(path).expanduser()
     with _opened(file) as connection:
-        transcript = Transcript(connection, str(path))
-        token = _active.set(transcript)
+        resume_file = ResumeFile(connection, str(path))
+        token = _active.set(resume_file)
         try:
             yield
         except BaseException:
-            with suppress(TranscriptError):  # in a forked process: the file is not its to remove
-                if not transcript.is_paid:  # nobody needs it, and while it is locked nobody else has it
+            with suppress(ResumeFileError):  # in a forked process: the file is not its to remove
+                if not resume_file.is_paid:  # nobody needs it, and while it is locked nobody else has it
                     file.unlink(missing_ok=True)
             raise
         finally:
@@ -132,8 +132,8 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
                 if found == [0, 0] and not connection.execute("SELECT * FROM sqlite_master").fetchall():
                     connection.executescript(_CREATE)
                 elif found != list(_MARKS.values()):
-                    raise TranscriptError(
-                        f"Expected a transcript of a fit by this version, got {str(path)!r}, which is none."
+                    raise ResumeFileError(
+                        f"Expected a resume file of a fit by this version, got {str(path)!r}, which is none."
                     )
             except SQLITE_ERRORS as error:
                 raise _unusable(path, error) from error
@@ -150,12 +150,12 @@ def _lock(held: int, path: Path) -> None:
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise TranscriptError(
-            f"Expected a transcript that no other fit uses, got {str(path)!r}, which one does."
+        raise ResumeFileError(
+            f"Expected a resume file that no other fit uses, got {str(path)!r}, which one does."
         ) from error
 
 
-class Transcript:
+class ResumeFile:
     """The released statistics of one fit, and the public facts that say which fit it is."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
@@ -186,7 +186,7 @@ class Transcript:
     def begin(self, purpose: str, plan: Plan, ledger: Ledger | None, facts: Any) -> bool:
         """Say whether the plan was paid by an earlier run; raise where that was another fit."""
         if self._begun:
-            raise TranscriptError(
+            raise ResumeFileError(
                 f"Expected one fit in dpem.resumable({self._path!r}), got another. Give each a file of its "
                 f"own."
             )
@@ -196,7 +196,7 @@ class Transcript:
         if not self.is_paid:
             return False  # nothing was paid or released: whatever was tried before does not bind
         if self._value("fit") != self._which:
-            raise TranscriptError(
+            raise ResumeFileError(
                 f"Expected the fit that {self._path!r} was made by, got one with other arguments or another "
                 f"number of rows. Nothing was charged. Repeat it as it was, or give this one a file of its "
                 f"own."
@@ -215,7 +215,7 @@ class Transcript:
         """Raise unless ledger (or the lack of one) and noise are those of the run that is continued."""
         charge, secure_noise = self._payment()
         if secure_noise != entropy().is_secure:
-            raise TranscriptError(
+            raise ResumeFileError(
                 f"Expected noise from the same source as in {self._path!r}: seeded or not. Nothing was "
                 f"charged."
             )
@@ -226,7 +226,7 @@ class Transcript:
                 ledger.verify(Head(charge.number, charge.hash))
                 return
         paid = "none did" if charge is None else f"that of {charge.ledger!r}"
-        raise TranscriptError(
+        raise ResumeFileError(
             f"Expected the ledger that paid for the fit in {self._path!r}: {paid}. Nothing was charged and "
             f"nothing was read."
         )
@@ -266,7 +266,7 @@ class Transcript:
         _, found, noisy, insecure_noise = row
         values = np.frombuffer(noisy, dtype="<f8").copy()
         if found != stage or values.size != size:
-            raise TranscriptError(
+            raise ResumeFileError(
                 f"Expected the releases of the same fit in {self._path!r}, but they differ at {found!r}. "
                 f"Nothing more was released. It was made by another version or with other libraries."
             )
@@ -280,9 +280,9 @@ class Transcript:
         self._run("INSERT INTO release VALUES (?, ?, ?, ?, ?)", *row, _digest(row))
         self._position += 1
 
-    def _damaged(self) -> TranscriptError:
-        return TranscriptError(
-            f"Expected a whole transcript in {self._path!r}, got a damaged one. Nothing more was released."
+    def _damaged(self) -> ResumeFileError:
+        return ResumeFileError(
+            f"Expected a whole resume file in {self._path!r}, got a damaged one. Nothing more was released."
         )
 
     def _fact(self, name: str, value: Any) -> str:
@@ -307,7 +307,7 @@ class Transcript:
 
     def _run(self, statement: str, *values: Any) -> list[tuple[Any, ...]]:
         if os.getpid() != self._process:
-            raise TranscriptError(
+            raise ResumeFileError(
                 f"Expected the process that opened {self._path!r}, got one that was forked from it: both "
                 f"would release the rest of the plan."
             )
@@ -321,13 +321,13 @@ def _digest(row: tuple[Any, ...]) -> str:
     return hashlib.sha256(repr(row).encode()).hexdigest()
 
 
-def _unusable(path: str | os.PathLike[str], error: Exception) -> TranscriptError:
+def _unusable(path: str | os.PathLike[str], error: Exception) -> ResumeFileError:
     if "locked" in str(error):
-        return TranscriptError(
-            f"Expected a transcript that no other fit uses, got {str(path)!r}, which one does."
+        return ResumeFileError(
+            f"Expected a resume file that no other fit uses, got {str(path)!r}, which one does."
         )
-    return TranscriptError(
-        f"Expected a transcript that can be read and written at {str(path)!r}, but the system says: {error}."
+    return ResumeFileError(
+        f"Expected a resume file that can be read and written at {str(path)!r}, but the system says: {error}."
     )
 
 
@@ -346,5 +346,5 @@ def described(value: Any) -> Any:
 
 def require_no_recording(*, recording: bool) -> None:
     """Raise where raw values are recorded too: a continued fit has none."""
-    if recording and active_transcript() is not None:
+    if recording and active_resume_file() is not None:
         raise InvalidArgumentError("Expected dpem.testing.record or dpem.resumable, got both.")

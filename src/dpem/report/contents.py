@@ -44,7 +44,7 @@ class LedgerPart:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutcomeLine:
     """A line of plan against outcome."""
 
     what: str
@@ -71,7 +71,7 @@ class Contents:
     charge: Any
     by_release: bool  # whether a noisy number of rows shared out the budget
     estimated: bool  # whether bounds were bought from the rows
-    outcome: list[Comparison]
+    outcome: list[OutcomeLine]
     stages: list[Any]
     n_stages: int
     outlook: Outlook | None
@@ -239,32 +239,32 @@ def _ledger_part(model: Any, ledger: Ledger) -> LedgerPart:
     )
 
 
-def _outcome(model: Any, outlook: Outlook | None) -> list[Comparison]:
+def _outcome(model: Any, outlook: Outlook | None) -> list[OutcomeLine]:
     lines = []
     plan, statement = model.plan_, model.privacy_
     releases = sum(stage.repeats for stage in plan.stages)
     lines.append(
-        Comparison(
+        OutcomeLine(
             "epsilon, delta",
             f"{plan.epsilon:g}, {plan.delta:g}",
             f"{statement.epsilon:g}, {statement.delta:g}",
         )
     )
-    lines.append(Comparison("releases", str(releases), str(statement.releases or releases)))
+    lines.append(OutcomeLine("releases", str(releases), str(statement.releases or releases)))
     asked, fitted = getattr(model, "n_components", None), getattr(model, "n_components_", None)
     if isinstance(asked, int) and fitted is not None:
-        lines.append(Comparison("components", f"at most {asked}", str(fitted)))
+        lines.append(OutcomeLine("components", f"at most {asked}", str(fitted)))
     if outlook is not None:
         columns = column_names(model)
         lines += _noise_lines(model, outlook, columns)
     return lines
 
 
-def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Comparison]:
+def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[OutcomeLine]:
     """Return expected noise beside the standard errors of the fit, column by column."""
     errors = getattr(model, "standard_errors_", None)
     if errors is None:
-        return [Comparison(f"noise: {e.parameter}", f"{e.size:.2%}", "as planned") for e in outlook.noise]
+        return [OutcomeLine(f"noise: {e.parameter}", f"{e.size:.2%}", "as planned") for e in outlook.noise]
     names = {"cluster_centers": "centre", "means": "mean", "mean": "mean", "weights": "share of rows"}
     found = {names[name]: value for name, value in errors.items() if name in names}
     lines = []
@@ -277,7 +277,7 @@ def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Compa
         name = entry.parameter if entry.column is None else f"{entry.parameter} of {entry.column}"
         unit = f" {entry.unit}" if entry.unit else ""
         mean = float(np.sqrt(np.mean(np.square(values))))
-        lines.append(Comparison(f"noise: {name}", f"{entry.size:.3g}{unit}", f"{mean:.3g}{unit}"))
+        lines.append(OutcomeLine(f"noise: {name}", f"{entry.size:.3g}{unit}", f"{mean:.3g}{unit}"))
     return lines
 
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Covariance",
     "FrameMoments",
-    "FramedMoments",
     "GaussianComponents",
+    "ReleasedMoments",
     "kept_variance",
     "noise_entries",
 ]
@@ -143,7 +143,7 @@ class GaussianComponents:
 
 
 @dataclass(frozen=True, eq=False)
-class FramedMoments:
+class ReleasedMoments:
     """Released moments in the frames of their components, in real units.
 
     Attributes
@@ -327,7 +327,7 @@ class FrameMoments:
             psi[:, bad] = 0.0
         return psi
 
-    def read(self, released: ReleasedStatistics) -> FramedMoments:
+    def read(self, released: ReleasedStatistics) -> ReleasedMoments:
         """Return released values in real units."""
         d, k = self.n_columns, self.n_framed
         one = 2.0 ** (self.coarse_bits - RESPONSIBILITY_BITS)
@@ -358,7 +358,7 @@ class FrameMoments:
                 )
         one_count = one / 4.0**SQUARED_BITS
         noise = float(released.noise_stddev[0] / shape[0])
-        return FramedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
+        return ReleasedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
 
 
 def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from dpem.gate.released import ReleasedStatistics
     from dpem.privacy.sensitivity import Norm
-    from dpem.statistics.gaussian import FramedMoments
+    from dpem.statistics.gaussian import ReleasedMoments
     from dpem.statistics.missing_patterns import Frames
 
 __all__ = ["CentredMoments", "IncompleteMoments"]
@@ -204,7 +204,7 @@ class CentredMoments:
         moments = self.moments.sum_block(np.where(missing, centre[:, None], rows))
         return np.concatenate([moments, (~missing).sum(axis=1) * self.one_cell])
 
-    def read(self, released: ReleasedStatistics) -> FramedMoments:
+    def read(self, released: ReleasedStatistics) -> ReleasedMoments:
         """Return moments as if missing cells were like the known ones of their column.
 
         How often two cells are known together is not released: as often as the rarer of them, at most. So

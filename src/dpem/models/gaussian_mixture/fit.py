@@ -20,7 +20,7 @@ from dpem.fitting.simplex import count_weights
 from dpem.gate.mapped_rows import MappedRowsGate
 from dpem.gate.plan import Plan, Stage
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
-from dpem.models.gaussian_mixture.pool import Pool, PoolRound, clip_radius
+from dpem.models.gaussian_mixture.pool import Pool, PoolRound, frame_limits
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 from dpem.statistics.missing_patterns import PatternFrames, fill_rows
 
@@ -112,7 +112,7 @@ class MixtureRequest:
         anything = GaussianComponents.from_parameters(
             np.ones(m), np.zeros((m, d)), np.repeat(np.eye(d)[None], m, axis=0)
         )
-        return FrameMoments(anything, k, self.covariance, *clip_radius(d)).sensitivity(adjacency)
+        return FrameMoments(anything, k, self.covariance, *frame_limits(d)).sensitivity(adjacency)
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class MixtureShape:
     @classmethod
     def allowed(cls, request: MixtureRequest, n_rows: float, plan: Plan) -> MixtureShape:
         """Choose by nu(K) = Delta / mu K / n sqrt(2 d), with Delta = sqrt 2 (s^2 + tau^2) (replace-one)."""
-        tau, s = clip_radius(request.n_columns)
+        tau, s = frame_limits(request.n_columns)
         one = math.sqrt(2) if plan.adjacency == "replace_one" else 1.0
         delta = one * plan.unit.rows_per_person * (s * s + tau * tau)
         mu = plan.budget.mu
@@ -194,7 +194,7 @@ def fit_mixture(
         pool,
         Background.around(pool),
         request.covariance,
-        *clip_radius(request.n_columns),
+        *frame_limits(request.n_columns),
         smallest_eigenvalue=smallest,
         average_from=shape.iterations // 2,
         least_background=_LEAST_BACKGROUND * weight / 2,

@@ -9,7 +9,7 @@ from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.fitting.noise import noise_of_one_row
 from dpem.models.gaussian_mixture.fit import MixtureShape
 from dpem.models.gaussian_mixture.m_step import noise_of_averages
-from dpem.models.gaussian_mixture.pool import clip_radius
+from dpem.models.gaussian_mixture.pool import frame_limits
 from dpem.statistics.gaussian import kept_variance
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def noise_of_mixture(
     """
     shape = MixtureShape.allowed(request, n_rows, plan)
     d, k = request.n_columns, shape.n_components
-    tau, s = clip_radius(d)
+    tau, s = frame_limits(d)
     per_unit = noise_of_one_row(plan) * (s * s + tau * tau)
     steps = [stage for stage in plan.stages if stage.name.startswith("em ")]
     noises = [per_unit * stage.noise_multiplier for stage in steps]

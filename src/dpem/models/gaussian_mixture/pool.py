@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.statistics.gaussian import Covariance
 
-__all__ = ["Pool", "PoolRound", "clip_radius", "drawn_to_simpler", "james_stein"]
+__all__ = ["Pool", "PoolRound", "drawn_to_simpler", "frame_limits", "james_stein"]
 
 _COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s over tau, in one column and in many
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
@@ -34,7 +34,7 @@ _NARROWEST = 1e-10  # variance in the unit ball: some hundred grid steps
 _CLEAR = 2.0  # deviations of its noise at which a mean variance counts as seen
 
 
-def clip_radius(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
+def frame_limits(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
     """Return tau and s of a frame: most of a Gaussian lies within tau; few columns weigh counts more.
 
     |z|^2 has mean d and standard deviation sqrt(2 d), of which `spread` are kept.
@@ -90,7 +90,7 @@ class PoolRound:
         components = GaussianComponents.from_parameters(
             np.ones(1), parameters.mean[None], self._factor(parameters)[None]
         )
-        later = FrameMoments(components, 1, kind, *clip_radius(d, 3.0))
+        later = FrameMoments(components, 1, kind, *frame_limits(d, 3.0))
         return CentredMoments(later) if self.incomplete else later
 
     def _factor(self, parameters: Pool) -> NDArray[np.float64]:
