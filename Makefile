@@ -1,7 +1,7 @@
 # Every target sets up what it needs: python3, make and git are enough.
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY  := $(VENV)/.ready
 
 # $(call test_end,PYTHON,LIBRARIES): the tests, with these versions in an environment of their own.
