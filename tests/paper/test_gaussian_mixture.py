@@ -1,5 +1,6 @@
 """The paper's mixture: its mechanisms and budgets, its estimates, and the sensitivities it rests on."""
 
+import math
 import warnings
 
 import numpy as np
@@ -32,8 +33,16 @@ def test_mechanisms_are_the_papers(scenario, composition):
     model = paper.GaussianMixture(
         2, epsilon=1.0, data_norm=1.0, scenario=scenario, composition=composition, max_iter=4
     ).fit(rows())
-    laplace, gaussian = mixture_mechanisms(scenario, 2, 4)
+    laplace, gaussian = (4 * 3, 4 * 2) if scenario == "LLG" else (0, 4 * 5)
     expected = per_mechanism_budget(composition, 1.0, 1e-6, n_laplace=laplace, n_gaussian=gaussian)
+    if composition == "linear":  # by hand: epsilon and delta in equal shares
+        assert expected.epsilon_i == pytest.approx(1 / 20, rel=1e-9)
+        classical = math.sqrt(2 * math.log(1.25 * gaussian / 1e-6)) * 20
+        assert expected.noise_multiplier == pytest.approx(classical, rel=1e-9)
+    if composition == "zcdp" and scenario == "GGG":  # rho + 2 sqrt(rho log(1 / delta)) = epsilon
+        log = math.log(1e6)
+        rho = (math.sqrt(log + 1) - math.sqrt(log)) ** 2
+        assert expected.noise_multiplier == pytest.approx(math.sqrt(gaussian / (2 * rho)), rel=1e-6)
     counts = {LaplaceEvent: 0, GaussianEvent: 0}
     for stage in model.plan_.stages:
         counts[type(stage.event)] += stage.repeats * stage.mechanisms
@@ -167,7 +176,7 @@ def test_the_texts_own_mean_is_not_private():
 
     The text divides by the exact count, 1, so that the mean moves by 2; it adds noise for a sensitivity of
     2 / N~, and N~, a noisy count, is as large as the noise of the weights makes it. One mean then costs
-    mu of about 2 where the plan charges a hundredth of that.
+    mu of about 1.4 where the plan charges a fiftieth of that, in the median of draws with a count above 1.
     """
     laplace, gaussian = mixture_mechanisms("GGG", n_components=3, n_iterations=10)
     charged = per_mechanism_budget("zcdp", 1.0, 1e-4, n_laplace=laplace, n_gaussian=gaussian, delta_i=1e-8)

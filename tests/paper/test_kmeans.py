@@ -50,11 +50,11 @@ def test_budget_is_the_papers(name):
     assert count == (10 if "lloyd" in name else 10 * (2 + 1))
 
 
-def test_the_texts_exact_counts_tell_neighbours_apart():
-    """A row alone in its cluster is replaced: the exact count that the text divides by becomes zero.
+def test_the_authors_exact_counts_tell_neighbours_apart():
+    """A row alone in its cluster is replaced: the exact count that the authors' code divides by becomes zero.
 
-    The text's mean and the scale of its noise, 2 sqrt(d) / N_k, are functions of that exact count; what is
-    noised here instead, counts and sums, moves by no more than its sensitivity.
+    The mean there and the scale of its noise are functions of that exact count; what is noised here instead,
+    counts and sums, moves by no more than its sensitivity.
     """
     centres = onto_grid(np.array([[-0.5, 0], [0.5, 0]]) * GRID)
     rows = onto_grid(np.array([[-1.0, 0], [1.0, 0]]) * GRID).T

@@ -100,6 +100,35 @@ def test_kmeans_without_noise_is_lloyds():
         assert dpem.nicv(X, found) < 0.02
 
 
+def test_authors_kmeans_has_the_noise_of_their_code():
+    """Scale sqrt(d) / N over an epsilon_i of J mechanisms, counts in rising order; clipped to the box."""
+    X = np.repeat([[0.1, 0.1], [-0.2, -0.2]], [9000, 1000], axis=0)
+    start, steps, epsilon, delta = np.array([[0.1, 0.1], [-0.2, -0.2]]), 1, 0.5, 1e-4
+    log = math.log(1 / delta)
+    rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
+    epsilon_i = math.sqrt(2 * rho / steps)
+    seed = 3
+    found = authors_kmeans(X, start, epsilon=epsilon, delta=delta, steps=steps, seed=seed)
+    draws = public_random(seed).laplace(0.0, 1.0, (2, 2))
+    # The first cluster has 9,000 rows and the noise of 1,000: the counts are sorted.
+    expected = start + draws * math.sqrt(2) / np.array([[1000], [9000]]) / epsilon_i
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    loud = authors_kmeans(X, start, epsilon=1e-6, delta=delta, steps=steps, seed=seed)
+    assert set(np.abs(loud).ravel()) == {1.0}
+
+
+def test_llg_noise_is_laplace_over_the_noisy_count():
+    """One component: the mean moves by Laplace noise of 2 sqrt(d) / (N + 1) over epsilon_i."""
+    X = np.full((4000, 2), 0.1)
+    settings = {"delta": 1e-4, "delta_i": 1e-8, "scenario": "LLG", "composition": "linear", "steps": 1}
+    seeds = range(300)
+    means = [printed_mixture(X, START[:1], epsilon=3.0, seed=s, **settings)[1][0] for s in seeds]
+    moved = np.array(means) - 0.1 * 4000 / 4001
+    scale = 2 * math.sqrt(2) / 4001 / 1.0  # three mechanisms share epsilon 3
+    # The mean absolute value of Laplace noise is its scale, with a deviation of scale / sqrt(600).
+    assert np.abs(moved).mean() == pytest.approx(scale, rel=6 / math.sqrt(600))
+
+
 def test_dplloyd_noise_has_the_printed_scale():
     """Sums move by Laplace noise of (d + 1) J / epsilon, which is too little for rows that are replaced."""
     X = np.full((1000, 2), 0.1)

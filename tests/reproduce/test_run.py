@@ -184,6 +184,20 @@ def test_zcdp_beside_moments(small, large, verdict):
     assert found.holds == verdict
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "joined"),
+    [
+        ("holds", "holds", "holds"),
+        ("holds", "cannot tell", "holds in part"),
+        ("does not hold", "cannot tell", "does not hold"),
+        ("does not hold", "holds", "holds in part"),
+        ("cannot tell", "cannot tell", "cannot tell"),
+    ],
+)
+def test_two_halves_of_a_claim(first, second, joined):
+    assert sentences._of_both(first, second) == sentences._of_both(second, first) == joined
+
+
 def test_the_reason_that_the_text_suspects_is_judged_by_arithmetic():
     names = {"a": "GGG zcdp, as printed", "b": "GGG moments, as printed"}
     alike = curves(0.0).rename(columns={"value": "log_likelihood"}).replace({"method": names})

@@ -1,4 +1,4 @@
-"""The paper's sensitivity for any model with a complete-data likelihood in the exponential family."""
+"""The paper's sensitivity of a moment, whatever the exponential-family model."""
 
 from __future__ import annotations
 

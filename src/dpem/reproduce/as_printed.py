@@ -1,8 +1,8 @@
 """The paper's formulas read with exact counts, in floating point, and the authors' k-means.
 
-Nothing here is private, and that is the point: means are divided by exact counts while their noise is scaled
-by noisy ones, or noise is for a sensitivity that is too small (docs/paper.md has the neighbouring tables).
-`dpem.paper` holds forms that are private.
+Nothing here is private where a row is replaced, and that is the point: means are divided by exact counts
+while their noise is scaled by noisy ones, or noise is for a sensitivity that is too small (docs/paper.md has
+the neighbouring tables). `dpem.paper` holds forms that are private.
 """
 
 from __future__ import annotations
@@ -101,19 +101,24 @@ def printed_mixture(
 def authors_kmeans(
     X: NDArray[np.float64], start: NDArray[np.float64], *, epsilon: float, delta: float, steps: int, seed: int
 ) -> NDArray[np.float64]:
-    """Laplace noise of 2 sqrt(d) / N_k on each mean, zCDP over J K mechanisms, as in the authors' code.
+    """Laplace noise on each mean as the authors' published k-means adds it.
 
-    N_k is exact and free there. The text names the sensitivity alone, whose N_k is noisy.
+    Three things make it small: the sensitivity is sqrt(d) / N_k, half of the text's; J mechanisms are
+    accounted for, not one for each of K means a step; and the exact counts are free. The counts are sorted,
+    so that a mean gets the noise of another cluster's count. An empty cluster becomes the mean of two rows.
     """
     random = public_random(seed)
     k, d = start.shape
-    budget = per_mechanism_budget("zcdp", epsilon, delta, n_laplace=steps * k, n_gaussian=0)
+    budget = per_mechanism_budget("zcdp", epsilon, delta, n_laplace=steps, n_gaussian=0)
     centres = start
     for _ in range(steps):
         counts, sums = _clusters(X, centres)
-        held = np.maximum(counts, 1.0)[:, None]
-        noise = random.laplace(0.0, 1.0, (k, d)) * 2 * np.sqrt(d) / held / budget.epsilon_i
-        centres = _into_ball(np.where(counts[:, None] > 0, sums / held + noise, centres))
+        means = sums / np.maximum(counts, 1.0)[:, None]
+        for empty in np.flatnonzero(counts == 0):
+            means[empty] = X[random.randint(len(X), size=2)].mean(axis=0)
+        divisors = np.sort(np.where(counts == 0, 2.0, counts))
+        scale = np.sqrt(d) / divisors[:, None] / budget.epsilon_i
+        centres = np.clip(means + random.laplace(0.0, 1.0, (k, d)) * scale, -1.0, 1.0)
     return centres
 
 
