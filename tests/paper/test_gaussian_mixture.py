@@ -231,3 +231,16 @@ def test_save_and_load(tmp_path):
     np.testing.assert_allclose(model.to_sklearn().score_samples(X), model.score_samples(X))
     assert model.sample(5).shape == (5, 3)
     assert model.predict_proba(X).shape == (3000, 2)
+
+
+def test_without_noise_small_variances_stay():
+    """The repair of covariances is for noise: at an infinite epsilon a narrow column keeps its variance."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(0, 0.2, 20_000), rng.normal(0, 0.003, 20_000)])
+    model = paper.GaussianMixture(1, epsilon=math.inf, data_norm=2.0, max_iter=3).fit(X)
+    # MAP with nu0 = d + 2 and S0 = 0.1 I, in units of the ball of radius 2.
+    expected = (0.1 + 20_000 * (X[:, 1] / 2).var()) / (20_000 + 4 + 4) * 4
+    assert model.covariances_[0, 1, 1] == pytest.approx(expected, rel=1e-3)
+    assert expected < 1e-4  # a thousandth of the ball's unit would be 4e-3
+    private = paper.GaussianMixture(1, epsilon=1.0, data_norm=2.0, max_iter=3).fit(X)
+    assert private.covariances_[0, 1, 1] >= 4e-3 * (1 - 1e-9)

@@ -16,7 +16,7 @@ from dpem.fitting.matrices import cholesky
 from dpem.gate.plan import Plan, Stage
 from dpem.gate.progress import Progress
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
-from dpem.paper.exact_gate import finish, gate_for
+from dpem.paper.exact_gate import ExactGate, finish, gate_for
 from dpem.paper.kmeans import latin_hypercube
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.per_mechanism import COMPOSITIONS
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.estimator.base import Ledger
     from dpem.gate.release import ReleaseGate
-    from dpem.paper.exact_gate import ExactGate
 
 __all__ = ["GaussianMixture"]
 
@@ -269,7 +268,8 @@ def _em_step(
         scatter = prior.scale * np.eye(d) + about_mean
         covariances = scatter / (counts + prior.nu + d + 2)[:, None, None]
     values, vectors = np.linalg.eigh(covariances)
-    values = np.maximum(values, SMALLEST_EIGENVALUE)
+    # Without noise there is nothing to repair: rounding alone is kept from making a variance negative.
+    values = np.maximum(values, 1e-12 if isinstance(gate, ExactGate) else SMALLEST_EIGENVALUE)
     return _Parameters(weights, means, (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
