@@ -38,7 +38,7 @@ def model_names() -> list[str]:
 
 
 def entry_named(name: str) -> ModelEntry:
-    """Return one model, of dpem before others; where there is none of this name, say which there are."""
+    """Return the model of this name; those of dpem come first. Raise with all names if there is none."""
     if name in shipped():
         return shipped()[name]
     point = registered_points().get(name)

@@ -133,7 +133,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
                     connection.executescript(_CREATE)
                 elif found != list(_MARKS.values()):
                     raise ResumeFileError(
-                        f"Expected a resume file of a fit by this version, got {str(path)!r}, which is none."
+                        f"Expected a resume file of a fit by this version, got another file: {str(path)!r}."
                     )
             except SQLITE_ERRORS as error:
                 raise _unusable(path, error) from error

@@ -22,7 +22,7 @@ __all__ = ["noise_of_factors"]
 def noise_of_factors(
     request: FactorRequest, plan: Plan, n_rows: int, columns: PlannedColumns
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
-    """Return what is granted, and noise of means, deviations and correlations: that of the last moment."""
+    """Return what is granted, and the noise of the last moment in means, deviations and correlations."""
     d = request.n_columns
     shape = FactorShape.allowed(d, n_rows, plan)
     squared = max(d + shape.widening * math.sqrt(2 * d), d / 2)

@@ -22,7 +22,7 @@ __all__ = ["noise_of_centres"]
 def noise_of_centres(
     plan: Plan, n_clusters: int, n_rows: int, columns: PlannedColumns, domain: Domain
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
-    """Return what is granted, and noise of centres: that of the last step's sums over a cluster's rows."""
+    """Return what is granted, and the noise that the sums of the last step put into centres."""
     steps = plan.stage("lloyd")
     # Sums relative to a centre, in units of the clipping radius: 2 where a row is replaced.
     one = (2.0 if plan.adjacency == "replace_one" else 1.0) * plan.unit.rows_per_person
