@@ -329,7 +329,7 @@ def test_files_that_are_no_resume_files(ledger, tmp_path):
     (tmp_path / "text").write_text("something else entirely, and longer than a header " * 20)
     for path, message in (
         (tmp_path / "text", "read and written"),
-        (ledger.path, "which is none"),
+        (ledger.path, "got another file"),
         (tmp_path / "no" / "folder", "read and written"),
     ):
         with pytest.raises(ResumeFileError, match=message), resumable(path):
