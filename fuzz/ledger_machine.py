@@ -21,8 +21,9 @@ from dpem.errors import (
     LedgerTamperedError,
 )
 from dpem.privacy import ComposedEvent, GaussianEvent, LaplaceEvent, PrivacyUnit, calibrate, gaussian_dp
-from dpem.privacy._ledger_file import SPEND, chained_hash
 from dpem.privacy.ledger import Head
+from dpem.privacy.ledger_chain import chained_hash
+from dpem.privacy.ledger_sqlite import SPEND
 from dpem.testing import insecure_noise
 from fuzz.harness import Target, scratch
 

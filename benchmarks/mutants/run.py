@@ -118,7 +118,12 @@ TESTS = {
         "tests/privacy/test_ledger_processes.py",
         _FROZEN,
     ],
-    "privacy/_ledger_file.py": ["tests/privacy/test_ledger.py", "tests/privacy/test_ledger_processes.py"],
+    "privacy/ledger_chain.py": ["tests/privacy/test_ledger.py", "tests/privacy/test_ledger_processes.py"],
+    "privacy/ledger_sqlite.py": [
+        "tests/privacy/test_ledger.py",
+        "tests/faults/test_ledger_files.py",
+        "tests/privacy/test_ledger_processes.py",
+    ],
     "privacy/noise.py": ["tests/privacy/test_noise.py", "tests/statistical/test_noise_law.py"],
     "privacy/statement.py": ["tests/privacy/test_statement.py", _FROZEN],
 }

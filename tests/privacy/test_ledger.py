@@ -32,12 +32,13 @@ from dpem.privacy import (
     GaussianEvent,
     LaplaceEvent,
     PrivacyUnit,
-    _ledger_file,
     calibrate,
     gaussian_dp,
+    ledger_sqlite,
 )
 from dpem.privacy import ledger as ledger_module
 from dpem.privacy.ledger import Charge, Head
+from dpem.privacy.ledger_chain import chained_hash
 from dpem.privacy.statement import PrivacyStatement
 from dpem.testing import insecure_noise
 
@@ -231,7 +232,7 @@ def test_bad_terms_make_no_file(tmp_path, arguments, message):
 
 
 def test_a_ledger_that_cannot_be_made_whole_leaves_no_file(tmp_path, monkeypatch):
-    monkeypatch.setattr(_ledger_file, "CREATE", _ledger_file.CREATE + "no such statement;")
+    monkeypatch.setattr(ledger_sqlite, "CREATE", ledger_sqlite.CREATE + "no such statement;")
     with pytest.raises(LedgerError):
         Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-6)
     assert not list(tmp_path.iterdir())
@@ -404,9 +405,11 @@ def test_tampering_is_found(ledger, statement):
 def forge(ledger, **changes):
     """Change the newest record and make its hash fit, as whoever can write the file may."""
     with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
-        before, last = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()[-2:]
-        record = dict(zip(_ledger_file.SPEND[:-1], last[:-1], strict=True)) | changes
-        digest = _ledger_file.chained_hash(before[-1], record)
+        names = ledger_sqlite.SPEND
+        rows = connection.execute(f"SELECT {', '.join(names)} FROM spend ORDER BY number").fetchall()
+        before, last = rows[-2:]
+        record = dict(zip(names[:-1], last[:-1], strict=True)) | changes
+        digest = chained_hash(before[-1], record)
     columns = [f"{name} = {value!r}" for name, value in {**record, "hash": digest}.items()]
     tamper(ledger, f"UPDATE spend SET {', '.join(columns)} WHERE number = {last[0]}")
 
@@ -460,10 +463,10 @@ def test_a_forged_total_takes_no_charge_and_a_forged_event_has_no_history(ledger
 
 def test_forged_terms_with_a_fitting_hash_are_refused(ledger):
     with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
-        names = [name for name in _ledger_file.TERMS if name != "hash"]
+        names = [name for name in ledger_sqlite.TERMS if name != "hash"]
         found = connection.execute(f"SELECT {', '.join(names)} FROM terms").fetchone()
     terms = dict(zip(names, found, strict=True)) | {"unit": "{"}
-    digest = _ledger_file.chained_hash("", terms)
+    digest = chained_hash("", terms)
     tamper(ledger, f"UPDATE terms SET unit = '{{', hash = '{digest}'")
     with pytest.raises(LedgerTamperedError, match="its terms cannot be read"):
         Ledger(ledger.path)
@@ -473,7 +476,7 @@ def test_charges_are_on_the_disk_before_they_count(ledger):
     """Whatever mode somebody left the file in: one file, and a sync that survives a loss of power."""
     with contextlib.closing(sqlite3.connect(ledger.path)) as connection:
         assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
-    with _ledger_file.connection_to(ledger.path) as connection:
+    with ledger_sqlite.connection_to(ledger.path) as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (3,)
 

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, settings
 
 from dpem import Ledger
 from dpem.privacy import ledger as ledgers
+from dpem.privacy import ledger_chain
 from dpem.privacy.accountants import GdpAccountant
 from fuzz.harness import run
 from fuzz.ledger_machine import TARGET, LedgerMachine
@@ -29,20 +30,19 @@ def _cap_is_stretched(patch):
 
 
 def _total_is_of_the_last_charge(patch):
-    read = ledgers.last_spend
+    read = ledgers.last_link
 
-    def last(connection, path):
-        number, digest, _ = read(connection, path)
-        row = connection.execute("SELECT units FROM spend WHERE number = ?", [number]).fetchone()
-        return number, digest, 0 if row is None else int(row[0])
+    def last(terms, last_two, where):
+        number, digest, _ = read(terms, last_two, where)
+        return number, digest, int(last_two[-1]["units"]) if last_two else 0
 
-    patch.setattr(ledgers, "last_spend", last)
+    patch.setattr(ledgers, "last_link", last)
 
 
 def _a_link_forgets(patch):
     chained, lost = ledgers.chained_hash, dict.fromkeys(("time", "purpose", "analyst"), "")
     patch.setattr(ledgers, "chained_hash", lambda previous, row: chained(previous, row | lost))
-    patch.setattr(ledgers._ledger_file, "chained_hash", ledgers.chained_hash)
+    patch.setattr(ledger_chain, "chained_hash", ledgers.chained_hash)
 
 
 def _marks_are_lost(patch):

@@ -25,7 +25,7 @@ FILES = {
     str(SOURCE / name)
     for name in (
         "privacy/ledger.py",
-        "privacy/_ledger_file.py",
+        "privacy/ledger_sqlite.py",
         "gate/release.py",
         "gate/resume.py",
         "gate/interrupts.py",

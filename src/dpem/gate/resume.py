@@ -13,7 +13,6 @@ import json
 import os
 import pickle
 import sqlite3
-import warnings
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -22,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
+from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, ResumeFileError
-from dpem.privacy._ledger_file import SQLITE_ERRORS
 from dpem.privacy.ledger import Charge, Head
+from dpem.privacy.ledger_sqlite import SQLITE_ERRORS
 from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
 if TYPE_CHECKING:
@@ -203,11 +203,10 @@ class ResumeFile:
             )
         self._check_charge(ledger)
         n = self._run("SELECT count(*) FROM release")[0][0]
-        warnings.warn(
+        warn(
             f"This fit continues the one in {self._path!r}: {n} releases are read there. The plan was paid "
             f"for then and is not charged again.",
             ResumedFitWarning,
-            stacklevel=6,
         )
         return True
 

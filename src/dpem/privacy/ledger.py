@@ -20,19 +20,18 @@ from typing import TYPE_CHECKING, Any
 
 from dpem import _html, _validate
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, LedgerTamperedError
-from dpem.privacy import _ledger_file
-from dpem.privacy._ledger_file import chained_hash, connection_to, last_spend, read_terms, tampered
 from dpem.privacy._rounding import digits_down, digits_up, root_up
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
 from dpem.privacy.events import Event, LaplaceEvent, event_from_dict, flatten
+from dpem.privacy.ledger_chain import chained_hash, checked_terms, last_link, tampered
+from dpem.privacy.ledger_sqlite import FORMAT_VERSION, SqliteLedger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import entropy
 
 if TYPE_CHECKING:
-    import sqlite3
-    from contextlib import AbstractContextManager
-
+    from dpem.privacy.ledger_chain import Record
+    from dpem.privacy.ledger_store import LedgerRecords, LedgerStore
     from dpem.privacy.statement import PrivacyStatement
 
 __all__ = ["Charge", "Head", "Ledger", "Spend"]
@@ -154,8 +153,9 @@ class Ledger:
         self.path = Path(path).absolute()
         self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
         self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
-        with self._connection() as connection:
-            self._read_terms(connection)
+        self._store: LedgerStore = SqliteLedger(self.path)
+        self._store.check()
+        self._read_terms()
 
     @classmethod
     def create(
@@ -201,28 +201,8 @@ class Ledger:
             "unit": json.dumps(unit.to_dict(), sort_keys=True),
             "created": _now(),
         }
-        file = Path(path)
-        try:
-            file.open("x").close()  # fails if the file exists: two owners cannot both make it
-        except FileExistsError as error:
-            raise LedgerError(
-                f"Expected a new file for the ledger, got path={str(path)!r}, which exists. "
-                f"Use it, or choose another name."
-            ) from error
-        except OSError as error:
-            raise LedgerError(
-                f"Expected a folder that can be written, got path={str(path)!r}: {error.strerror}."
-            ) from error
-        try:
-            with connection_to(file) as connection:
-                connection.executescript(_ledger_file.CREATE)  # begins the transaction
-                row = (*terms.values(), chained_hash("", terms))
-                connection.execute(_ledger_file.INSERT_TERMS, row)
-                connection.execute("COMMIT")
-        except LedgerError:
-            file.unlink(missing_ok=True)  # nothing was charged on it yet
-            raise
-        return cls(file)
+        SqliteLedger(Path(path)).create(terms | {"hash": chained_hash("", terms)})
+        return cls(path)
 
     # -- what it says --------------------------------------------------------------------------------
 
@@ -240,18 +220,17 @@ class Ledger:
 
     def _snapshot(self) -> tuple[list[Spend], Budget, Head]:
         """Return charges, what is left and the head, all of the same moment."""
-        with self._connection() as connection:
-            connection.execute("BEGIN")
-            number, digest, spent = last_spend(connection, self.path)
-            rows = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()
+        with self._store.reading() as records:
+            number, digest, spent = self._last_link(records)
+            spends = records.spends()
         left = self._left(self._cap_units - spent)
-        return [self._spend_of(row) for row in rows], left, Head(number, digest)
+        return [self._spend_of(record) for record in spends], left, Head(number, digest)
 
     def export(self) -> dict[str, Any]:
         """Return everything as JSON-serialisable data: terms, charges, what is left and the head."""
         spends, left, head = self._snapshot()
         return {
-            "format": _ledger_file.FORMAT_VERSION,
+            "format": FORMAT_VERSION,
             "id": self._terms["id"],
             "name": self.name,
             "cap": {"epsilon": self.cap.epsilon, "delta": self.cap.delta},
@@ -361,19 +340,16 @@ class Ledger:
             "insecure_noise": int(insecure_noise or not entropy().is_secure),
             "units": str(units),
         }
-        with self._connection() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # from here on no other process can charge
-            self._check_same_ledger(connection)
-            number, previous, spent = last_spend(connection, self.path)
+        with self._store.appending() as records:  # from here on no other process can charge
+            self._check_same_ledger(records)
+            number, previous, spent = self._last_link(records)
             if spent + units > self._cap_units:
-                connection.execute("ROLLBACK")
                 left, requested = self._left(self._cap_units - spent), self._cost(units)
                 raise InsufficientBudgetError(left, requested, self.name)
-            row = {"number": number + 1, **record, "total_units": str(spent + units)}
-            values = (*row.values(), chained_hash(previous, row))
-            connection.execute(_ledger_file.INSERT_SPEND, values)
-            connection.execute("COMMIT")
-        return self._spend_of(values)
+            record |= {"number": number + 1, "total_units": str(spent + units)}
+            record["hash"] = chained_hash(previous, record)
+            records.append(record)
+        return self._spend_of(record)
 
     def verify(self, head: Head | None = None) -> None:
         """Check the hash chain and every total; raise `LedgerTamperedError` where one does not hold.
@@ -384,14 +360,12 @@ class Ledger:
             A head that was kept outside. Without it a ledger whose newest records were cut off looks
             whole; with it the cut shows.
         """
-        with self._connection() as connection:
-            connection.execute("BEGIN")
-            previous = read_terms(connection, self.path)["hash"]
-            rows = connection.execute(_ledger_file.SELECT_SPENDS).fetchall()
+        with self._store.reading() as records:
+            previous = checked_terms(records.terms(), self._store.where)["hash"]
+            spends = records.spends()
         hashes = {0: previous}
         total = 0
-        for expected_number, row in enumerate(rows, start=1):
-            record = dict(zip(_ledger_file.SPEND, row, strict=True))
+        for expected_number, record in enumerate(spends, start=1):
             digest = record.pop("hash")
             if record["number"] != expected_number or chained_hash(previous, record) != digest:
                 raise self._tampered(f"record {expected_number} does not hold")
@@ -474,33 +448,22 @@ class Ledger:
                 f"Guarantees for two units do not add up; use a ledger of its own."
             )
 
-    def _check_same_ledger(self, connection: sqlite3.Connection) -> None:
+    def _check_same_ledger(self, records: LedgerRecords) -> None:
         """Refuse a file that was put in the place of the one that was opened: its cap is another."""
-        if read_terms(connection, self.path) != self._terms:
+        if checked_terms(records.terms(), self._store.where) != self._terms:
             raise LedgerError(
-                f"Expected the ledger of {self.name!r} in {str(self.path)!r}, but the file was replaced. "
+                f"Expected the ledger of {self.name!r} in {self._store.where}, but the file was replaced. "
                 f"Nothing was charged. Open it again."
             )
 
-    def _read_terms(self, connection: sqlite3.Connection) -> None:
-        application = connection.execute("PRAGMA application_id").fetchone()[0]
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if self.path.stat().st_size == 0:
-            raise LedgerError(
-                f"Expected a dpem ledger, got path={str(self.path)!r}, which is empty: its creation was "
-                f"interrupted and nothing was charged on it. Delete it and create it again."
-            )
-        if application != _ledger_file.APPLICATION_ID:
-            raise LedgerError(
-                f"Expected a dpem ledger, got path={str(self.path)!r}, which is another file. "
-                f"Make a ledger with dpem.Ledger.create(...), or dpem budget init."
-            )
-        if version != _ledger_file.FORMAT_VERSION:
-            raise LedgerError(
-                f"Expected ledger format {_ledger_file.FORMAT_VERSION}, got {version} in "
-                f"{str(self.path)!r}. Use the release of dpem that wrote it."
-            )
-        terms = self._terms = read_terms(connection, self.path)
+    def _last_link(self, records: LedgerRecords) -> tuple[int, str, int]:
+        """Return number, hash and total of the newest record, after its link and the terms are checked."""
+        where = self._store.where
+        return last_link(checked_terms(records.terms(), where), records.spends(newest=2), where)
+
+    def _read_terms(self) -> None:
+        with self._store.reading() as records:
+            terms = self._terms = checked_terms(records.terms(), self._store.where)
         try:
             self.name: str = terms["name"]
             self.adjacency = Adjacency.parse(terms["adjacency"])
@@ -511,24 +474,26 @@ class Ledger:
         except _UNREADABLE as error:
             raise self._tampered("its terms cannot be read") from error
 
-    def _spend_of(self, row: tuple[Any, ...]) -> Spend:
-        number, time, purpose, analyst, event, facts, insecure, units, _, digest = row
+    def _spend_of(self, record: Record) -> Spend:
+        number = record["number"]
         try:
-            composed, cost = event_from_dict(json.loads(event)), self._cost(int(units))
+            event, cost = event_from_dict(json.loads(record["event"])), self._cost(int(record["units"]))
         except _UNREADABLE as error:
             raise self._tampered(f"record {number} cannot be read") from error
-        return Spend(number, time, purpose, analyst, composed, facts, bool(insecure), cost, digest)
-
-    def _connection(self) -> AbstractContextManager[sqlite3.Connection]:
-        if not self.path.is_file():
-            raise LedgerError(
-                f"Expected an existing ledger, got path={str(self.path)!r}. "
-                f"Make it with dpem.Ledger.create(...), or dpem budget init."
-            )
-        return connection_to(self.path)
+        return Spend(
+            number,
+            record["time"],
+            record["purpose"],
+            record["analyst"],
+            event,
+            record["facts"],
+            bool(record["insecure_noise"]),
+            cost,
+            record["hash"],
+        )
 
     def _tampered(self, what: str) -> LedgerTamperedError:
-        return tampered(self.path, what)
+        return tampered(self._store.where, what)
 
     # Stated amounts have six digits: what is left is rounded down, what is charged up, so that a plan for
     # the stated rest fits.

@@ -1,0 +1,60 @@
+"""The hash chain of a ledger: each record is bound to all that came before it, so that a change shows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from dpem.errors import LedgerTamperedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["Record", "chained_hash", "checked_terms", "last_link", "tampered"]
+
+Record = dict[str, Any]
+
+
+def chained_hash(previous: str, record: Record) -> str:
+    """Return the hash of a record and of all that came before it."""
+    # Bytes in the place of text are no text with the same hash: no record holds a list.
+    content = json.dumps([previous, record], sort_keys=True, default=lambda blob: [repr(blob)])
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def checked_terms(found: Sequence[Record], where: str) -> Record:
+    """Return the terms; whoever changed the cap would have to change their hash, and all after it, too."""
+    if len(found) != 1:
+        raise tampered(where, "its terms are not one record")
+    terms = found[0]
+    if chained_hash("", {name: value for name, value in terms.items() if name != "hash"}) != terms["hash"]:
+        raise tampered(where, "its terms were changed")
+    return terms
+
+
+def last_link(terms: Record, last_two: Sequence[Record], where: str) -> tuple[int, str, int]:
+    """Return number, hash and total units of the newest record (the hash of the terms if there is none).
+
+    Its own link of the chain is checked, so that nothing is charged on top of a changed total; `terms` were
+    checked before.
+    """
+    if not last_two:
+        return 0, terms["hash"], 0
+    newest = dict(last_two[-1])
+    digest = newest.pop("hash")
+    previous = last_two[0]["hash"] if len(last_two) == 2 else terms["hash"]
+    if chained_hash(previous, newest) != digest:
+        raise tampered(where, f"record {newest['number']} does not hold")
+    try:
+        return int(newest["number"]), digest, int(newest["total_units"])
+    except ValueError as error:
+        raise tampered(where, f"record {newest['number']} cannot be read") from error
+
+
+def tampered(where: str, what: str) -> LedgerTamperedError:
+    """Build the error for a ledger whose records contradict each other."""
+    return LedgerTamperedError(
+        f"Expected an unbroken chain of records in {where}, but {what}. Stop releasing from this data "
+        f"set and compare the file with its backups and kept heads."
+    )
