@@ -76,7 +76,10 @@ def test_every_room_of_the_page_exists_and_every_room_is_on_the_page():
 
 def test_every_package_says_what_it_holds():
     for path in SOURCE.rglob("__init__.py"):
-        assert path.read_text().startswith('"""'), path
+        text = path.read_text()
+        assert text.startswith('"""'), path
+        if path.parent.parent == SOURCE:  # a room
+            assert re.search(r"May import: .*Never\s+sees:\s", text.split('"""')[1], re.DOTALL), path
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])

@@ -103,7 +103,7 @@ def test_public_names_exist():
 
 def test_a_fresh_process_can_load_every_model():
     """Models are known from when they are imported, and `dpem.load` imports all of them."""
-    program = "import dpem; dpem.load; from dpem.estimator.base import _MODELS; print(*sorted(_MODELS))"
+    program = "import dpem; dpem.load; from dpem.estimator.saving import _MODELS; print(*sorted(_MODELS))"
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     public = [getattr(module, name) for module in (dpem, dpem.paper) for name in module.__all__]
     models = [entry for entry in public if isinstance(entry, type) and issubclass(entry, PrivateEstimator)]

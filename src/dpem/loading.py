@@ -6,7 +6,7 @@ from importlib import import_module
 
 import dpem.paper
 import dpem.plugin.estimator  # noqa: F401
-from dpem.estimator.base import load
+from dpem.estimator.saving import load
 from dpem.registry import shipped
 
 __all__ = ["load"]

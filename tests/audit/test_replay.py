@@ -14,7 +14,7 @@ from dpem.audit.obligations import OBLIGATIONS, largest_ratio
 from dpem.audit.run import _BASES, Attack, _has_base, perform
 from dpem.audit.violations import SLACK
 from dpem.errors import AuditFailedError, InvalidArgumentError
-from dpem.estimator.base import _MODELS
+from dpem.estimator.saving import _MODELS
 from dpem.plugin import clipped as clipped_statistic
 
 # Clusters, and a hundred columns, take seconds a fit: `make audit` replays all of them, tests one.

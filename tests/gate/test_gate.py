@@ -18,7 +18,7 @@ from dpem.engines import LocalEngine
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, OtherReleaseError, PlanViolationError
 from dpem.fitting.centres import plan_kmeans
-from dpem.gate.plan import Plan, Stage
+from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.gate.progress import listening
 from dpem.gate.recording import RecordedRelease
 from dpem.gate.release import ReleaseGate
@@ -26,7 +26,7 @@ from dpem.gate.released import RawStatistics, ReleasedStatistics
 from dpem.paper.cluster_sums import ClusterCounts, ClusterSums
 from dpem.paper.mixture_sums import Counts, Moments
 from dpem.paper.mixture_sums import Sums as WeightedSums
-from dpem.privacy import PrivacyUnit
+from dpem.privacy import Adjacency, PrivacyUnit
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent
 from dpem.statistics.gaussian import GaussianComponents
@@ -107,7 +107,10 @@ def test_persons_multiply_sensitivities():
 
 def test_shares_and_noise_are_what_the_stages_say():
     """By hand: shares of repeats times mechanisms, noise over sensitivity, both currencies of the budget."""
-    stages = [Stage("a", 1.0, 2.0, repeats=3, mechanisms=2, laplace=True), Stage("b", 1.0, 8.0, repeats=4)]
+    stages = [
+        Stage("a", 1.0, 2.0, repeats=3, mechanisms=2, noise=NoiseKind.LAPLACE),
+        Stage("b", 1.0, 8.0, repeats=4),
+    ]
     plan = Plan.per_mechanism(stages, composition="linear", epsilon=1.0, delta=1e-6, unit=PrivacyUnit(2))
     a, b = plan.stages
     assert [(s.share, s.repeats, s.mechanisms, s.sensitivity) for s in (a, b)] == [
@@ -130,7 +133,7 @@ def test_a_plan_cannot_be_changed():
         with pytest.raises(dataclasses.FrozenInstanceError):
             thing.epsilon = 2.0
     with pytest.raises(InvalidArgumentError, match="one Gaussian mechanism"):
-        Plan.build([Stage("a", 1.0, 2.0, laplace=True)], epsilon=1.0, delta=1e-6)
+        Plan.build([Stage("a", 1.0, 2.0, noise=NoiseKind.LAPLACE)], epsilon=1.0, delta=1e-6)
     one = plan.stage("histogram")
     laplace = dataclasses.replace(plan, stages=(dataclasses.replace(one, event=LaplaceEvent(0.1)),))
     with pytest.raises(InvalidArgumentError, match="one Gaussian release"):
@@ -198,7 +201,7 @@ def test_a_stage_is_used_as_often_as_planned_and_no_more():
 
 def made_plan():
     stages = [Stage("first", 0.5, 1.0, 4), Stage("rest", 0.5, 1.0)]
-    return Plan.build(stages, epsilon=1.0, delta=1e-6, adjacency="replace_one", unit=PrivacyUnit())
+    return Plan.build(stages, epsilon=1.0, delta=1e-6, unit=PrivacyUnit())
 
 
 @pytest.mark.parametrize(
@@ -206,7 +209,7 @@ def made_plan():
 )
 def test_a_stage_that_is_none_cannot_be_planned(changes):
     stage = plan_kmeans(
-        2, epsilon=1.0, delta=1e-6, adjacency="replace_one", unit=PrivacyUnit(), iterations=3
+        2, 3, epsilon=1.0, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, unit=PrivacyUnit()
     ).stages[0]
     with pytest.raises(InvalidArgumentError, match=r"stage|share|repeats|mechanisms"):
         dataclasses.replace(stage, **changes)
@@ -309,16 +312,19 @@ def test_release_is_the_sum_plus_noise_of_the_stated_size():
     assert 0.75 < np.std(errors) < 1.25
 
 
+def plan_of_paper(method):
+    return method._plan(method._public_facts(3, None, 1000))
+
+
+ONE_BALL = {"epsilon": 0.7, "delta": 1e-6, "data_norm": 1.0}
 PLANS = {
-    "kmeans": plan_kmeans(
-        3, epsilon=0.7, delta=1e-6, adjacency="replace_one", unit=PrivacyUnit(), iterations=5
-    ),
+    "kmeans": plan_kmeans(3, 5, epsilon=0.7, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, unit=PrivacyUnit()),
     "kmeans, private n": plan_kmeans(
-        2, epsilon=0.7, delta=1e-6, adjacency="add_remove", unit=PrivacyUnit(3), iterations=2
+        2, 2, epsilon=0.7, delta=1e-6, adjacency=Adjacency.ADD_REMOVE, unit=PrivacyUnit(3)
     ),
-    "paper": paper.KMeans(4, epsilon=0.7, delta=1e-6)._plan(3, 4, 10),
-    "paper, gaussian": paper.KMeans(4, epsilon=0.7, delta=1e-6, noise="gaussian")._plan(3, 4, 10),
-    "lloyd": paper.DPLloyd(4, epsilon=0.7, delta=1e-6)._plan(3, 4, 10),
+    "paper": plan_of_paper(paper.KMeans(4, **ONE_BALL)),
+    "paper, gaussian": plan_of_paper(paper.KMeans(4, noise="gaussian", **ONE_BALL)),
+    "lloyd": plan_of_paper(paper.DPLloyd(4, **ONE_BALL)),
 }
 
 
@@ -333,13 +339,14 @@ def test_every_planned_mechanism_is_as_noisy_as_its_charge(name):
             assert Fraction(mechanism.noise_stddev) >= sensitivity * Fraction(stage.event.noise_multiplier)
 
 
-@pytest.mark.parametrize("laplace", [False, True])
-def test_what_the_gate_draws_has_the_charged_spread(laplace):
+@pytest.mark.parametrize("noise", NoiseKind)
+def test_what_the_gate_draws_has_the_charged_spread(noise):
+    laplace = noise is NoiseKind.LAPLACE
     """The empirical spread is that of the charge times the sensitivity, whatever the mechanism says."""
     query = ClusterCounts(np.zeros((2000, 2)))
-    sensitivity = query.sensitivity("replace_one", "l1" if laplace else "l2")
+    sensitivity = query.sensitivity("replace_one", noise.norm)
     plan = Plan.per_mechanism(
-        [Stage("counts", 1.0, sensitivity, laplace=laplace)], composition="zcdp", epsilon=0.1, delta=1e-6
+        [Stage("counts", 1.0, sensitivity, noise=noise)], composition="zcdp", epsilon=0.1, delta=1e-6
     )
     released = make_gate(plan).release("counts", query)
     event = plan.stages[0].event
@@ -360,13 +367,13 @@ def test_a_noise_shape_scales_the_stated_noise():
 def test_a_noise_shape_with_laplace_noise_is_refused():
     shaped = ClusterCounts(np.zeros((2, 2)), noise_shape=np.array([1.0, 0.5]))
     plan = Plan.per_mechanism(
-        [Stage("m", 1.0, 2.0, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6
+        [Stage("m", 1.0, 2.0, noise=NoiseKind.LAPLACE)], composition="linear", epsilon=1.0, delta=1e-6
     )
     with pytest.raises(PlanViolationError, match="Gaussian noise only"):
         make_gate(plan).release("m", shaped)
     query = SecondMoments(np.zeros(2), 1.0)
     plan = Plan.per_mechanism(
-        [Stage("m", 1.0, 2.0**40, laplace=True)], composition="linear", epsilon=1.0, delta=1e-6
+        [Stage("m", 1.0, 2.0**40, noise=NoiseKind.LAPLACE)], composition="linear", epsilon=1.0, delta=1e-6
     )
     with pytest.raises((PlanViolationError, TypeError), match="Gaussian noise only"):
         make_gate(plan).release("m", query)

@@ -907,7 +907,7 @@ def run_estimators(program, world):
 
 def run_rest(program, world):
     """Everything that is no method of an estimator."""
-    from dpem.estimator.base import _MODELS
+    from dpem.estimator.saving import _MODELS
 
     covered = {type(make())._public_name for make in world["estimators"].values()}
     missing = sorted(set(_MODELS) - covered)

@@ -1,6 +1,7 @@
 """Attacks on dpem's own promises: record and replay, distinguishing games, and bugs that they must catch.
 
-Everything here looks behind the noise: use made data, and publish nothing that was fitted under an audit.
+May import: everything. Never sees: real data: it looks behind the noise, so use synthetic rows and publish
+nothing fitted under an audit.
 """
 
 from dpem.audit.bits import distinguish_by_bits

@@ -19,6 +19,7 @@ from dpem.data import Domain
 from dpem.data.domain import GRID
 from dpem.plugin import clipped as clipped_statistic
 from dpem.privacy import sensitivity
+from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
 from dpem.statistics import gaussian as gaussian_moments
 from dpem.statistics.contingency import PairTables
@@ -203,7 +204,7 @@ def _expected_tables(random: PublicRandom) -> float:
         statistic = MixtureTables([codes] * m, np.ones(1), [sure] * m, [missing] * m)
         rows = random.randint(len(codes), size=(m, 200)).astype(np.float64)
         rows[:, 0] = len(codes) - 1
-        found.append(_longest(statistic, rows, float(statistic.sensitivity("add_remove"))))
+        found.append(_longest(statistic, rows, float(statistic.sensitivity(Adjacency.ADD_REMOVE))))
     return max(found)
 
 
@@ -228,7 +229,7 @@ def _relative_sums(random: PublicRandom) -> float:
     for stretch in (None, np.array([1.0, 0.25])):
         statistic = RelativeSums(np.zeros((1, 2)), GRID / 8, 0.8, stretch)
         rows = _grid_of(random, 2)
-        added = _longest(statistic, rows, float(statistic.sensitivity("add_remove")))
+        added = _longest(statistic, rows, float(statistic.sensitivity(Adjacency.ADD_REMOVE)))
         found = max(found, added, _farthest(statistic, rows))
     return found
 

@@ -1,4 +1,7 @@
-"""The command `dpem`: it parses, calls the same functions as Python code does, and says what they found."""
+"""The command `dpem`: it parses, calls the functions of the Python interface, and prints what they return.
+
+May import: everything; models through the registry. Never sees: private values in messages.
+"""
 
 from dpem.cli.app import main, run
 

@@ -158,10 +158,11 @@ def fit(
 def _public_rows(files: Any, schema: Any, adjacency: options.Relation, unit: Any) -> int | None:
     """Return the number of rows where it is public, with stored types checked; None elsewhere."""
     from dpem.engines import rows_to_release  # noqa: PLC0415
+    from dpem.privacy.neighbours import Adjacency  # noqa: PLC0415
 
-    relation = adjacency.value
+    relation = Adjacency(adjacency.value)
     source = rows_to_release(files, _pretended(schema), relation, unit.rows_per_person, unit.person)
-    return None if adjacency is options.Relation.ADD_REMOVE else source.n_rows
+    return source.n_rows if relation.n_rows_public else None
 
 
 def _show_plan(

@@ -1,4 +1,7 @@
-"""Data: sources of rows and the public domain that bounds them. Knows no privacy and no model."""
+"""What is publicly known of a table, how cells become bounded integers, and where rows are.
+
+May import: errors and argument checks alone. Never sees: noise, budgets, models.
+"""
 
 from dpem.data.domain import Domain, IncompleteRows, RowGrid
 from dpem.data.schema import Column, Schema

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ def check_columns(estimator: Any, source: RowSource) -> None:
     names = getattr(estimator, "feature_names_in_", None)
     if (names is None) != (source.names is None) and getattr(estimator, "schema", None) is None:
         has, other = ("has", "without") if names is None else ("does not have valid", "with")
-        warnings.warn(  # in scikit-learn's words
+        warn(  # in scikit-learn's words
             f"X {has} feature names, but {type(estimator).__name__} was fitted {other} feature names",
             UserWarning,
-            stacklevel=5,
         )
     if names is not None and source.names is not None and list(names) != list(source.names):
         raise InvalidArgumentError(

@@ -1,4 +1,7 @@
-"""Engines: each only answers "sum this over these rows", and every one gives the same integers."""
+"""Engines answer one question, "sum this statistic over these rows", with the same integers from each.
+
+May import: data and argument checks. Never sees: noise, budgets, models.
+"""
 
 from dpem.engines.base import Engine
 from dpem.engines.choice import engine_for, open_rows, rows_to_release

@@ -17,6 +17,7 @@ from dpem.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from dpem.data import RowSource, Schema
     from dpem.engines.base import Engine
+    from dpem.privacy.neighbours import Adjacency
 
 __all__ = ["engine_for", "open_rows", "rows_to_release"]
 
@@ -79,7 +80,7 @@ def open_rows(
 def rows_to_release(
     data: Any,
     schema: Schema | None,
-    adjacency: str,
+    adjacency: Adjacency,
     rows_per_person: int,
     person: str | None,
     *,
@@ -92,7 +93,7 @@ def rows_to_release(
     source = open_rows(data, schema, by_position=by_position, person=person)
     if person is not None:
         source = LimitedRows(source, rows_per_person)
-    if adjacency == "replace_one":
+    if adjacency.n_rows_public:
         source.require_rows()
     return source
 

@@ -1,4 +1,4 @@
-"""The scikit-learn side of a model: arguments, the order of a fit, the statement, files.
+"""The scikit-learn shell of every model: arguments, the one `fit`, statement, files, registration.
 
-Knows the gate and no particular model.
+May import: everything up to the gate. Never sees: a particular model.
 """

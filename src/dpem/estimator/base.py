@@ -1,73 +1,110 @@
-"""What all estimators share: arguments, the gate, the statement, saving and loading."""
+"""The scikit-learn shell of every model, with the one `fit` that charges before it reads."""
 
 from __future__ import annotations
 
 import html
 import math
 import os
-import reprlib
-import textwrap
-from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem._warnings import warn
 from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
-from dpem.data.fitted_columns import check_columns, keep_columns
+from dpem.data.fitted_columns import check_columns
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import Files, file_head
 from dpem.data.to_dataframe import frame_of
 from dpem.engines import engine_for, open_rows, rows_to_release
-from dpem.errors import DeltaWarning, InvalidArgumentError, ModelFileError, WeakFitWarning
+from dpem.errors import DeltaWarning, InvalidArgumentError, WeakFitWarning
+from dpem.estimator.arguments import boolean, check_constraints
 from dpem.estimator.data_quality import STAGE as QUALITY
 from dpem.estimator.data_quality import DataQuality, release_quality, with_quality_stage
-from dpem.estimator.files import read_model, write_model
 from dpem.estimator.planned_columns import Forecast, PlannedColumns, warn_of_noise
-from dpem.estimator.saved_arrays import require, require_numbers, require_positive
+from dpem.estimator.saving import SavedModel
 from dpem.gate.opened_ledger import opened_ledger
-from dpem.gate.plan import Plan
+from dpem.gate.progress import Progress
 from dpem.gate.release import CHARGED, ReleaseGate
 from dpem.gate.resume import active_resume_file, described
-from dpem.privacy.ledger import Charge, Ledger
+from dpem.privacy.ledger import Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import PublicRandom, public_random
 from dpem.privacy.statement import PrivacyStatement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dpem.data.levels import LevelGrid
+    from dpem.estimator.arguments import Constraints
     from dpem.estimator.planned_columns import ExpectedNoise
     from dpem.estimator.summary import Profile
+    from dpem.gate.base import Gate
+    from dpem.gate.plan import Plan, Terms
 
 __all__ = [
     "Adjacency",
     "Ledger",
     "PrivacyStatement",
     "PrivateEstimator",
+    "PublicFacts",
     "PublicRandom",
-    "load",
     "public_random",
 ]
 
-_MODELS: dict[str, type[PrivateEstimator]] = {}
-_STATED = ("epsilon", "delta", "adjacency", "unit", "accountant", "releases")  # by plan and statement alike
+
+@dataclass(frozen=True, eq=False)
+class PublicFacts:
+    """All that a plan may depend on: public facts about the table, and what the arguments ask for.
+
+    Attributes
+    ----------
+    domain : Domain, TableGrid or LevelGrid
+        The declared bounds of the rows.
+    n_rows : int or None
+        The number of rows; None where it is private.
+    names : sequence of str or None
+        The names of the columns, where the table has any.
+    request : object
+        What the arguments of the model ask for.
+    grid : RowGrid or None
+        Maps rows to integers, where `domain` does not do so itself.
+    """
+
+    domain: Domain | TableGrid | LevelGrid
+    n_rows: int | None
+    names: Sequence[str] | None
+    request: Any = None
+    grid: RowGrid | None = None
+
+    @property
+    def numeric_domain(self) -> Domain:
+        """The domain, of a model whose columns are all numbers."""
+        return cast("Domain", self.domain)
 
 
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of the estimators: a subclass states its public arguments, its plan and its fit."""
+class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of all estimators: `fit` owns the order, and a model fills in the steps.
 
-    # The name under which users import the estimator; it is saved, and recorded in ledgers.
-    _public_name: ClassVar[str]
-    # Fitted arrays in the user's units, by name; they are what is saved.
-    _fitted_arrays: ClassVar[tuple[str, ...]] = ()
+    A model implements
+
+    - `_constraints`: valid values of its own arguments;
+    - `_request` (or `_public_facts`): what its arguments ask for, given the declared columns;
+    - `_plan`: every release with its noise, from public facts alone;
+    - `_run`: the private fit through the gate, which returns the fitted attributes;
+    - `_run_plain`: the fit without privacy, for ``epsilon=math.inf``;
+    - `_restore_arrays`: the fitted attributes from a file.
+
+    Opening of files, tables and clusters, the charge, the resume file, data quality, the privacy statement,
+    saving, progress and warnings then come free.
+    """
+
+    _constraints: ClassVar[Constraints] = {"data_quality": boolean}
 
     # Arguments that every estimator has (each subclass names them in its own signature).
     epsilon: float
@@ -84,23 +121,118 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     n_jobs: int | None
     verbose: int
 
-    privacy_: PrivacyStatement
-    plan_: Plan | None
-    charge_: Charge | None
-    n_rows_: int | None
-    data_quality_: DataQuality | None
+    # -- fit ---------------------------------------------------------------------------------------------
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "_public_name" in cls.__dict__:
-            _MODELS[cls._public_name] = cls
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Fit the model.
+
+        Arguments and columns are checked, the plan is made and the ledger is charged before a value is read.
+        No value raises an error: numbers outside their bounds are clipped, and a cell that cannot be read
+        takes the place that the schema declares. Without a schema, a row with such a cell counts as the
+        centre of the bounds, unless the model has ``missing="em"``.
+
+        Parameters
+        ----------
+        X : array, DataFrame, path, function, Dask or Spark table, or tensor
+            Rows with the declared columns (docs/scale.md lists the row sources).
+        y : ignored
+            For scikit-learn's pipelines.
+
+        Returns
+        -------
+        self
+        """
+        self._check_arguments()
+        random_state = self._random()
+        progress = Progress(self._public_name.removeprefix("dpem."), self.verbose)
+        source = self._open(X)
+        n_rows = source.n_rows if self._plain or self._adjacency.n_rows_public else None
+        public = self._public_facts(source.n_columns, source.names, n_rows)
+        if self._plain:
+            self._attach(source, self._run_plain(source, public, random_state, progress))
+            return self
+        if n_rows is not None:
+            self._warn_of_delta(n_rows)
+        plan = self._plan(public)
+        self._warn_of_plan(public, plan)
+        gate = self._gate(plan, source, public)
+        with self._charged():
+            quality = self._release_quality(gate)
+            found = self._run(gate, public, random_state, progress)
+        self._attach(source, found, gate, quality)
+        self._warn_of_fit(public, plan, gate)
+        return self
+
+    # The steps that a model fills in.
+
+    def _check_arguments(self) -> None:
+        """Raise for arguments that suit no table; a model adds rules that concern several arguments."""
+        check_constraints(self)
+        self._check_budget()
+
+    def _open(self, X: Any) -> RowSource:
+        """Return the rows, of which names and types of columns are checked and no value is read."""
+        if self.schema is not None:
+            self._check_schema(require_schema(self.schema))
+        return self._rows_to_fit(X, self.schema)
+
+    def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
+        """Return what a plan may depend on."""
+        domain = self._domain(n_columns, names, keep_distances=self._keeps_distances)
+        return PublicFacts(domain, n_rows, names, self._request(domain))
+
+    def _request(self, domain: Domain) -> Any:
+        """Return what the arguments, which are checked, ask for."""
+        del domain
+
+    def _plan(self, public: PublicFacts) -> Plan:
+        """Return all releases of the fit; where the number of rows is private, until it is released."""
+        raise NotImplementedError
+
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        """Warn where public facts show that noise will hide what is asked for."""
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        """Release what was planned; return the fitted attributes by name."""
+        raise NotImplementedError
+
+    def _run_plain(
+        self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        """Fit without privacy; return the fitted attributes by name."""
+        del source, public, random_state, progress
+        remedy = "This model has no fit without noise: take a large epsilon, such as 100."
+        raise _validate.fail("a finite epsilon", "epsilon", self.epsilon, remedy)
+
+    def _warn_of_fit(self, public: PublicFacts, plan: Plan, gate: Gate) -> None:
+        """Warn of what a released number of rows left out of the plan."""
 
     # -- before the data ---------------------------------------------------------------------------------
 
     @property
     def _plain(self) -> bool:
-        """Whether the fit is to be without privacy: epsilon = inf."""
+        """Whether the fit is without privacy: epsilon = inf."""
         return bool(self.epsilon == math.inf)
+
+    @property
+    def _adjacency(self) -> Adjacency:
+        return Adjacency.parse(self.adjacency)
+
+    @property
+    def _unit(self) -> PrivacyUnit:
+        return PrivacyUnit(self.rows_per_person, self.person)
+
+    @property
+    def _terms(self) -> Terms:
+        """The guarantee that a plan is made for."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "adjacency": self._adjacency,
+            "unit": self._unit,
+        }
 
     def _check_budget(self) -> None:
         if self._plain:
@@ -114,27 +246,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         else:
             _validate.epsilon(self.epsilon)
             _validate.delta(self.delta)
-        Adjacency.parse(self.adjacency)
-        if self.data_quality not in (True, False):
-            raise _validate.fail("True or False", "data_quality", self.data_quality)
-        _ = self._unit  # raises where it is none
-
-    def _source(self, X: Any, *, keep_distances: bool = True) -> tuple[RowSource, Domain]:
-        """Check what is public of the data, and fix the domain."""
-        if self.schema is not None:
-            self._check_schema(require_schema(self.schema))
-        source = self._rows_to_fit(X, self.schema)
-        return source, self._domain(source.n_columns, source.names, keep_distances=keep_distances)
+        _ = self._adjacency, self._unit  # raise for values that they cannot have
 
     def _rows_to_fit(self, X: Any, schema: Schema | None, *, by_position: bool = False) -> RowSource:
-        """Return the rows, where there must be some, and no more of a person than was declared."""
+        """Return the rows, at most as many of a person as declared; raise if there is no row."""
         unit = self._unit
         return rows_to_release(
-            X, schema, self.adjacency, unit.rows_per_person, unit.person, by_position=by_position
+            X, schema, self._adjacency, unit.rows_per_person, unit.person, by_position=by_position
         )
 
     def _check_schema(self, schema: Schema) -> None:
-        """Raise where a schema has columns that the model has no use for."""
+        """Raise if the schema has columns of a kind that the model does not support."""
         schema.require_numbers(missing=self._allows_missing)
 
     def _domain(
@@ -150,10 +272,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             keep_distances=keep_distances,
         )
 
-    @property
-    def _unit(self) -> PrivacyUnit:
-        return PrivacyUnit(self.rows_per_person, self.person)
-
     def _random(self, random_state: Any = None) -> PublicRandom:
         """Return the generator of the free post-processing; it never touches the noise.
 
@@ -166,21 +284,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             self.random_state if resume_file is None else resume_file.public_seed(self.random_state)
         )
 
-    def _public_rows(self, source: RowSource) -> int | None:
-        """Return the number of rows where it is public."""
-        if self.adjacency == "add_remove":
-            return None
-        self._warn_of_delta(source.n_rows)
-        return source.n_rows
-
-    def _warn_of_delta(self, n_rows: float, *, stacklevel: int = 4) -> None:
+    def _warn_of_delta(self, n_rows: float) -> None:
         if self.delta >= 1 / n_rows:
             about = "" if isinstance(n_rows, int) else "about "
             warn(
                 f"delta={self.delta:g} is not below one over the number of rows ({about}{n_rows:.0f}): a "
                 f"mechanism that publishes one row outright would meet it. Choose a smaller delta.",
                 DeltaWarning,
-                stacklevel=stacklevel,
             )
 
     def _with_quality(self, plan: Plan) -> Plan:
@@ -189,61 +299,67 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             return plan
         return with_quality_stage(plan, len(self.schema.columns))
 
-    def _release_quality(self, gate: ReleaseGate) -> tuple[NDArray[np.float64], float] | None:
+    def _release_quality(self, gate: Gate) -> tuple[NDArray[np.float64], float] | None:
         """Buy those counts, where they are planned."""
         if self.schema is not None and any(stage.name == QUALITY for stage in gate.plan.stages):
             return release_quality(gate, self.schema.names)
         return None
 
-    # -- what commands and reports show: each model says it of itself ------------------------------------
-
-    _part: ClassVar[str] = "component"  # what `predict` numbers
-
-    def _profile(self) -> Profile | None:
-        """Return released values by part and column, with what noise does to them; None for no such table."""
-        return None
-
-    def _figures(self) -> dict[str, Any]:
-        """Return the released parameters from which a page draws, as JSON."""
-        return {"kind": "none", "columns": []}
-
-    def _spread(self) -> dict[str, float] | None:
-        """Return the deviation of each column within a part, where the model has one."""
-        return None
-
-    def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
-        """Return what `dpem predict` writes of rows, (n, columns), and the names of these columns."""
-        predicting: Any = self
-        if not hasattr(predicting, "predict"):
-            raise InvalidArgumentError(f"Expected a model that predicts, got {type(self).__name__}.")
-        if not probabilities:
-            return np.asarray(predicting.predict(rows))[:, None] + 1, [self._part]
-        if not hasattr(predicting, "predict_proba"):
+    def _gate(self, plan: Plan, source: RowSource, public: PublicFacts) -> Gate:
+        """Charge the whole plan and return the gate that may read the rows."""
+        charge = getattr(self, "charge_", None)
+        if self.ledger is None and charge is not None:
             raise InvalidArgumentError(
-                f"Expected a model with probabilities, got {type(self).__name__}. Leave --probabilities out."
+                f"Expected a ledger: this model was charged to that of {charge.ledger!r}, and another fit "
+                f"costs again. Give it with set_params(ledger=...), or fit a new estimator."
             )
-        chances = predicting.predict_proba(rows)
-        return chances, [f"probability of {part + 1}" for part in range(chances.shape[1])]
+        names = self.schema.names if self.schema is not None else source.names
+        return ReleaseGate(
+            plan,
+            source,
+            public.domain if public.grid is None else public.grid,
+            engine_for(source, self._threads(public)),
+            ledger=opened_ledger(self.ledger, self.schema),
+            purpose=f"{self._public_name}.fit",
+            facts=[self._described_arguments(), source.names, source.n_columns, public.n_rows],
+            bounds=public.domain.describe(names),
+            bounds_source=public.domain.source,
+        )
+
+    def _threads(self, public: PublicFacts) -> int | None:
+        """Return the number of threads that may sum a statistic; None for all cores."""
+        del public
+        return self.n_jobs
+
+    def _described_arguments(self) -> dict[str, Any]:
+        """Return the arguments that define a fit, for one that is continued after a crash."""
+        without = {"ledger", "n_jobs", "verbose"}
+        arguments = {k: v for k, v in self.get_params(deep=False).items() if k not in without}
+        return {name: described(value) for name, value in arguments.items()}
+
+    @contextmanager
+    def _charged(self) -> Iterator[None]:
+        """Say, on an interrupt or an error after the charge, that the budget stays spent."""
+        try:
+            yield
+        except BaseException as error:
+            if self.ledger is not None:
+                error.add_note(CHARGED)
+            raise
 
     # -- planning ----------------------------------------------------------------------------------------
 
-    def _check_arguments(self) -> None:
-        """Raise for arguments that no table could go with."""
+    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
+        """Return what a fit of `n_rows` rows would give, from public numbers: for `dpem.plan`."""
+        names, n_columns = self._names_to_plan(columns)
+        public = self._public_facts(n_columns, names, n_rows)
+        plan = self._plan(public)
+        self._warn_of_plan(public, plan)
+        return self._expected(public, plan, n_rows, spread)
 
-    def _forecast(
-        self,
-        n_rows: int,  # noqa: ARG002
-        columns: Any,  # noqa: ARG002
-        spread: Any,  # noqa: ARG002
-    ) -> Forecast:
-        """Return what a fit would give, from public numbers: for `dpem.plan`."""
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:  # noqa: ARG002
+        """Return what noise a plan puts into the parameters."""
         raise _validate.fail("an estimator that has a forecast", "estimator", self._public_name)
-
-    def _columns_to_plan(self, named: Any, spread: Any) -> tuple[PlannedColumns, Domain]:
-        """Return the columns that a plan is about, and the public domain that they make."""
-        names, n_columns = self._names_to_plan(named)
-        domain = self._domain(n_columns, keep_distances=self._keeps_distances)
-        return PlannedColumns.of_domain(domain, names, spread), domain
 
     def _names_to_plan(self, named: Any) -> tuple[tuple[str, ...] | None, int]:
         """Return the names of the columns that a plan is about, where they are known, and their number."""
@@ -261,98 +377,53 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             names = tuple(map(str, named))
         return names, _validate.integer(named if names is None else len(names), "columns")
 
+    def _planned_columns(self, public: PublicFacts, spread: Any = None) -> PlannedColumns:
+        """Return the columns with a public guess of their spread."""
+        return PlannedColumns.of_domain(public.numeric_domain, public.names, spread)
+
     @property
     def _keeps_distances(self) -> bool:
         """Whether the model measures distances in the user's units, so that columns share one scale."""
         return True
 
-    def _planned_columns(self, domain: Domain, names: Sequence[str] | None = None) -> PlannedColumns:
-        """Return the columns with a public guess of their spread."""
-        return PlannedColumns.of_domain(domain, self._column_names() if names is None else names, None)
+    # -- after the fit -----------------------------------------------------------------------------------
 
-    def _warn_of_noise(
-        self, entries: Sequence[ExpectedNoise], domain: Domain, plan: Plan, also: str, *, stacklevel: int
-    ) -> None:
-        """Warn of columns that noise will blur, from public numbers alone."""
-        low, high = domain.box
-        warn_of_noise(entries, (high - low).tolist(), plan, also=also, stacklevel=stacklevel + 1)
-
-    def _gate(
+    def _attach(
         self,
-        plan: Plan,
         source: RowSource,
-        domain: Domain | TableGrid | LevelGrid,
-        grid: RowGrid | None = None,
-        n_jobs: int | None = None,
-    ) -> ReleaseGate:
-        """Charge the whole plan and return the gate that may read the rows.
-
-        `domain` bounds the rows; `grid` turns them into integers, where that is not the domain itself.
-        """
-        charge = getattr(self, "charge_", None)
-        if self.ledger is None and charge is not None:
-            raise InvalidArgumentError(
-                f"Expected a ledger: this model was charged to that of {charge.ledger!r}, and another fit "
-                f"costs again. Give it with set_params(ledger=...), or fit a new estimator."
-            )
-        ledger = opened_ledger(self.ledger, self.schema)
-        purpose = f"{self._public_name}.fit"
-        engine = engine_for(source, n_jobs or self.n_jobs)
-        n_rows = source.n_rows if plan.adjacency == "replace_one" else None
-        facts = [self._public_facts(), source.names, source.n_columns, n_rows]
-        names = self.schema.names if self.schema is not None else source.names
-        return ReleaseGate(
-            plan,
-            source,
-            domain if grid is None else grid,
-            engine,
-            ledger=ledger,
-            purpose=purpose,
-            facts=facts,
-            bounds=domain.describe(names),
-            bounds_source=domain.source,
-        )
-
-    def _public_facts(self) -> dict[str, Any]:
-        """Return the arguments that make a fit what it is, for one that is continued after a crash."""
-        without = {"ledger", "n_jobs", "verbose"}
-        arguments = {k: v for k, v in self.get_params(deep=False).items() if k not in without}
-        return {name: described(value) for name, value in arguments.items()}
-
-    @contextmanager
-    def _charged(self) -> Iterator[None]:
-        """Say, on an interrupt or an error after the charge, that the budget stays spent."""
-        try:
-            yield
-        except BaseException as error:
-            if self.ledger is not None:
-                error.add_note(CHARGED)
-            raise
-
-    def _state(
-        self, gate: ReleaseGate, source: RowSource, quality: tuple[NDArray[np.float64], float] | None = None
+        found: dict[str, Any],
+        gate: Gate | None = None,
+        quality: tuple[NDArray[np.float64], float] | None = None,
     ) -> None:
-        """Write columns, plan and privacy statement of a finished fit, then warn of what is weak in it."""
-        gate.close()
-        keep_columns(self, source)
-        plan = gate.plan
-        self.plan_, self.charge_ = plan, gate.charge
-        self.n_rows_ = source.n_rows if plan.adjacency == "replace_one" else None
-        self.privacy_ = gate.statement()
-        self.data_quality_ = None
-        if quality is not None and self.schema is not None:
-            n_rows = float(self.n_rows_ if self.n_rows_ is not None else gate.n_rows or 1.0)
-            self.data_quality_ = DataQuality(self.schema.names, *quality, n_rows)
-            self.data_quality_.warn(stacklevel=3)
-        if self.n_rows_ is None and gate.n_rows is not None:
+        """Write results, columns, plan and privacy statement in one step, then warn of what is weak.
+
+        An interrupt leaves the fit before or this one, never parameters beside another fit's statement.
+        """
+        if gate is not None:
+            gate.close()
+        private_n = gate is not None and not gate.plan.adjacency.n_rows_public
+        found = found | {
+            "n_features_in_": source.n_columns,
+            "plan_": None if gate is None else gate.plan,
+            "charge_": None if gate is None else gate.charge,
+            "n_rows_": None if gate is None or private_n else source.n_rows,
+            "privacy_": PrivacyStatement.not_private() if gate is None else gate.statement(),
+            "data_quality_": None,
+        }
+        if source.names is not None:
+            found["feature_names_in_"] = np.array(source.names, dtype=object)
+        if quality is not None and self.schema is not None and gate is not None:
+            n_rows = float(source.n_rows if not private_n else gate.n_rows or 1.0)
+            found["data_quality_"] = DataQuality(self.schema.names, *quality, n_rows)
+        stale = [name for name in vars(self) if name.endswith("_") and name not in found]
+        self.__dict__ = {name: value for name, value in vars(self).items() if name not in stale} | found
+        if self.data_quality_ is not None:
+            self.data_quality_.warn()
+        if gate is not None and private_n and gate.n_rows is not None:
             self._warn_of_delta(float(gate.n_rows))
-        weak = self._weakness()
+        weak = "" if gate is None else self._weakness()
         if weak:
-            warn(
-                f"{weak} Use a larger epsilon, more rows, or ask for less.",
-                WeakFitWarning,
-                stacklevel=3,
-            )
+            warn(f"{weak} Use a larger epsilon, more rows, or ask for less.", WeakFitWarning)
 
     def _weakness(self) -> str:
         """Say which released parameters are mostly noise, by their standard errors; "" for none."""
@@ -364,7 +435,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return getattr(self, "feature_names_in_", None)
 
     def _plain_rows(self, source: RowSource, domain: Domain) -> NDArray[np.float64]:
-        """Return the rows (n, d) of a fit without privacy: clipped as a private fit does, NaN an error."""
+        """Return the rows (n, d) of a fit without privacy, clipped as in a private fit; raise for NaN."""
         rows = source.in_memory().block().T
         bad = (np.isinf(rows) if self._allows_missing else ~np.isfinite(rows)).any(axis=0)
         if bad.any():
@@ -376,13 +447,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
                 f"or fill those rows. (A private fit never raises because of a value.)"
             )
         return domain.clip(rows)
-
-    def _state_not_private(self, source: RowSource) -> None:
-        keep_columns(self, source)
-        self.plan_, self.charge_, self.n_rows_, self.data_quality_ = None, None, None, None
-        self.privacy_ = PrivacyStatement.not_private()
-
-    # -- after the fit -----------------------------------------------------------------------------------
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
         """Return rows to predict, as a checked (n, d) array: here a bad value raises."""
@@ -409,13 +473,13 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return False
 
     def _fitted_source(self, X: Any) -> TableRows:
-        """Return rows whose columns are those of the fit; only what is public of them is checked."""
+        """Return rows whose columns are those of the fit; only public facts about them are checked."""
         source = open_rows(X, self.schema, person=self._person_in(X)).in_memory()
         check_columns(self, source)
         return source
 
     def _person_in(self, X: Any) -> str | None:
-        """Return the column of persons where rows still have it: none to compute with."""
+        """Return the column of persons if these rows have it: no model computes with it."""
         if self.person is None or self.schema is not None:  # a schema has no such column
             return None
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | os.PathLike)
@@ -425,126 +489,35 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             names = getattr(X, "column_names", getattr(X, "columns", None))
         return self.person if names is not None and self.person in list(names) else None
 
-    def verify_charge(self, ledger: Ledger | str | os.PathLike[str]) -> None:
-        """Raise unless this ledger holds, and has the record that paid for this model.
+    # -- what commands and reports show ------------------------------------------------------------------
 
-        Parameters
-        ----------
-        ledger : Ledger or path
-            The ledger that was charged for the fit.
-        """
-        check_is_fitted(self)
-        if self.privacy_.event is None:
-            raise InvalidArgumentError("Expected a private model, got one that was fitted without noise.")
-        account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-        account.verify_charge(self.charge_, self.privacy_, purpose=f"{self._public_name}.fit")
+    _part: ClassVar[str] = "component"  # what `predict` numbers
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""
-        check_is_fitted(self)
-        names = getattr(self, "feature_names_in_", None)
-        metadata = {
-            "model": self._public_name,
-            "parameters": self._saved_parameters(),
-            "n_features_in": self.n_features_in_,
-            "feature_names_in": None if names is None else [str(name) for name in names],
-            "privacy": self.privacy_.to_dict(),
-            "plan": None if self.plan_ is None else self.plan_.to_dict(),
-            "n_iter": getattr(self, "n_iter_", None),
-            "charge": None if self.charge_ is None else self.charge_.to_dict(),
-            "n_rows": self.n_rows_,
-        }
-        quality = getattr(self, "data_quality_", None)
-        write_model(path, metadata, self._arrays() | ({} if quality is None else quality.arrays()))
+    def _profile(self) -> Profile | None:
+        """Return released values by part and column, with the noise in them; None for no such table."""
+        return None
 
-    def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return what is saved of a fit: released arrays by name."""
-        errors = getattr(self, "standard_errors_", {})
-        arrays = {name: getattr(self, name) for name in self._fitted_arrays}
-        return arrays | {f"standard_error_{name}": value for name, value in errors.items()}
+    def _figures(self) -> dict[str, Any]:
+        """Return the released parameters that the report draws, as JSON."""
+        return {"kind": "none", "columns": []}
 
-    def _restore_standard_errors(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Take back standard errors, whose names and shapes are checked."""
-        of = "standard_error_"
-        self.standard_errors_ = {k.removeprefix(of): v for k, v in arrays.items() if k.startswith(of)}
-        for name, value in self.standard_errors_.items():
-            require_positive(name, value, or_zero=True)
+    def _spread(self) -> dict[str, float] | None:
+        """Return the deviation of each column within a part, where the model has one."""
+        return None
 
-    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Take back what `_arrays` gave, checked (`estimator.saved_arrays`): a file may come from anyone."""
-        raise NotImplementedError
-
-    def _saved_parameters(self) -> dict[str, Any]:
-        saved = {}
-        for name, value in self.get_params(deep=False).items():
-            if name in ("ledger", "random_state", "epsilon"):
-                continue  # a file elsewhere, a seed, and what the statement says better
-            saved[name] = value.to_dict() if isinstance(value, Schema) else _plain_data(value)
-        return saved
-
-    @classmethod
-    def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
-        """Return a file's arguments with the plug-in model that `load` was given, where one is needed."""
-        if model is not None:
-            raise _validate.fail("no model for a file that needs none", "model", type(model).__name__)
-        return parameters
-
-    @classmethod
-    def _restore(
-        cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
-    ) -> Self:
-        """Build the estimator from its arguments, and give it back what it had found."""
-        parameters = dict(parameters)
-        if parameters.get("schema") is not None:
-            parameters["schema"] = Schema(parameters["schema"])
-        plan, privacy = _guarantee(metadata)
-        model = cls(**parameters, epsilon=privacy.epsilon)
-        model._check_budget()
-        if plan is not None:
-            asked = model.delta, model.adjacency, model._unit
-            require(asked == (plan.delta, plan.adjacency, plan.unit), "arguments that the plan has too")
-        model.plan_, model.privacy_ = plan, privacy
-        model.n_features_in_ = _validate.integer(metadata["n_features_in"], "n_features_in")
-        described = model.schema is None or len(model.schema.columns) == model.n_features_in_
-        require(described, "as many columns as the schema has")
-        if plan is not None:
-            model._domain(model.n_features_in_)  # raises where no fit could have had these bounds
-        names = metadata["feature_names_in"]
-        if names is not None:
-            named = isinstance(names, list) and all(isinstance(name, str) for name in names)
-            require(named and len(names) == model.n_features_in_, "one name for each column")
-            model.feature_names_in_ = np.array(names, dtype=object)
-        if metadata["n_iter"] is not None:
-            model.n_iter_ = _validate.integer(metadata["n_iter"], "n_iter", 0)
-        charge, n_rows = metadata.get("charge"), metadata.get("n_rows")
-        model.charge_ = None if charge is None else Charge.from_dict(charge)
-        model.n_rows_ = None if n_rows is None else _validate.integer(n_rows, "n_rows")
-        model._restore_arrays(arrays)
-        return model
-
-    @classmethod
-    def _restore_checked(
-        cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
-    ) -> Self:
-        """Build the estimator, and compare its bounds with those that its statement names."""
-        quality: dict[str, np.ndarray] = {
-            name: arrays.pop(name) for name in ("quality_counts", "quality_noise") if name in arrays
-        }
-        restored = cls._restore(metadata, arrays, parameters)
-        restored.data_quality_ = None
-        if quality:
-            columns = () if restored.schema is None else restored.schema.names
-            require_numbers(quality, {"quality_counts": (len(columns), 4), "quality_noise": (2,)})
-            require_positive("quality_noise", quality["quality_noise"])
-            restored.data_quality_ = DataQuality.from_arrays(columns, quality)
-        if restored.plan_ is not None:
-            same = restored._described_bounds() == restored.privacy_.bounds
-            require(same, "a statement of the same bounds")
-        return restored
-
-    def _described_bounds(self) -> dict[str, str]:
-        """Return the bounds of the arguments in words, as the statement of a fit has them."""
-        return self._domain(self.n_features_in_).describe(self._column_names())
+    def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
+        """Return the columns that `dpem predict` writes, (n, columns), and their names."""
+        predicting: Any = self
+        if not hasattr(predicting, "predict"):
+            raise InvalidArgumentError(f"Expected a model that predicts, got {type(self).__name__}.")
+        if not probabilities:
+            return np.asarray(predicting.predict(rows))[:, None] + 1, [self._part]
+        if not hasattr(predicting, "predict_proba"):
+            raise InvalidArgumentError(
+                f"Expected a model with probabilities, got {type(self).__name__}. Leave --probabilities out."
+            )
+        chances = predicting.predict_proba(rows)
+        return chances, [f"probability of {part + 1}" for part in range(chances.shape[1])]
 
     def __str__(self) -> str:
         """Return scikit-learn's text, and what is weak in a fit."""
@@ -570,75 +543,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return str(diagram)
 
 
-def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
-    """Load a model that `save` wrote. Its claim of privacy is checked against its events again.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    model : ExponentialFamily, optional
-        The plug-in model of a :class:`dpem.PrivateEM`: files hold no code.
-
-    Returns
-    -------
-    PrivateEstimator
-        The fitted model.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> import numpy as np
-    >>> import dpem
-    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.dpem"
-    >>> dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X).save(path)
-    >>> dpem.load(path).privacy_.epsilon
-    1.0
-    """
-    metadata, arrays = read_model(path)
-    name, parameters = metadata.get("model"), metadata.get("parameters")
-    if not isinstance(name, str) or name not in _MODELS:
-        raise ModelFileError(f"Expected a model that this dpem knows, got {reprlib.repr(name)}.")
-    if not isinstance(parameters, dict):
-        raise ModelFileError(f"Expected a whole model in {str(path)!r}, got one without arguments.")
-    estimator = _MODELS[name]
-    parameters = estimator._with_plug_in(parameters, model)  # errors of the caller, not of the file
-    try:
-        return estimator._restore_checked(metadata, arrays, parameters)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
-        reason = str(error) if isinstance(error, InvalidArgumentError) else "Something is missing."
-        raise _not_whole(path, reason) from error
-    except ModelFileError as error:
-        raise _not_whole(path, str(error)) from error
-
-
-def _not_whole(path: str | os.PathLike[str], reason: str) -> ModelFileError:
-    return ModelFileError(
-        f"Expected a whole model in {str(path)!r}, got one that is damaged or forged, or of another version. "
-        f"{textwrap.shorten(reason, 300)}"
-    )
-
-
-def _guarantee(metadata: dict[str, Any]) -> tuple[Plan | None, PrivacyStatement]:
-    """Return plan and statement of a file. The plan comes first: it limits what an accountant is given."""
-    plan = None if metadata["plan"] is None else Plan.from_dict(metadata["plan"])
-    planned = None if plan is None else plan.event.to_dict()
-    require(metadata["privacy"]["event"] == planned, "a statement of what was planned")
-    privacy = PrivacyStatement.from_dict(metadata["privacy"])
-    if plan is not None:
-        stated = {name: getattr(privacy, name) for name in _STATED}
-        require(stated == {name: getattr(plan, name) for name in _STATED}, "a statement of what was planned")
-    return plan, privacy
-
-
-def _plain_data(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_plain_data(item) for item in value]
-    if hasattr(value, "to_numpy"):  # bounds as a Series
-        return value.to_numpy().tolist()
-    return value
+def warn_of_column_noise(
+    entries: Sequence[ExpectedNoise], domain: Domain, plan: Plan, also: str, *, parameter: str | None = None
+) -> None:
+    """Warn of columns whose parameter noise will blur, from public numbers alone."""
+    low, high = domain.box
+    chosen = [entry for entry in entries if parameter is None or entry.parameter == parameter]
+    warn_of_noise(chosen, (high - low).tolist(), plan, also=also)

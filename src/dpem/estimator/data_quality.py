@@ -8,12 +8,12 @@ Eq. (S-12), docs/proofs/sensitivity.md.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem._warnings import warn
 from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, OUTSIDE, READ, UNREADABLE
 from dpem.errors import DataQualityWarning
 from dpem.gate.plan import Stage
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
-    from dpem.gate.release import ReleaseGate
 
 __all__ = ["STAGE", "DataQuality", "release_quality", "with_quality_stage"]
 
@@ -98,7 +98,7 @@ class DataQuality:
             lines.append(f"{name:<24}" + "".join(f"{share:>12.1%}" for share in shares))
         return "\n".join([*lines, f"(shares of rows, each with a noise of {self.noise / self.n_rows:.2%})"])
 
-    def warn(self, stacklevel: int = 2) -> None:
+    def warn(self) -> None:
         """Warn of columns that are clearly bad."""
         found = self.bad
         if not found:
@@ -110,11 +110,10 @@ class DataQuality:
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
         kinds = [what for what in FINDINGS if any(what in shares for shares in found.values())]
         meaning = " ".join(_MEANING[what] for what in kinds)
-        warnings.warn(
+        warn(
             f"The schema does not fit the rows ({words}{more}; noisy shares of rows). {meaning} Run dpem "
             f"check, or dpem.check_table, on the table.",
             DataQualityWarning,
-            stacklevel=stacklevel + 1,
         )
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
@@ -146,7 +145,7 @@ def with_quality_stage(plan: Plan, n_columns: int) -> Plan:
     return plan.with_stage(stage)
 
 
-def release_quality(gate: ReleaseGate, columns: Sequence[str]) -> tuple[NDArray[np.float64], float]:
+def release_quality(gate: Gate, columns: Sequence[str]) -> tuple[NDArray[np.float64], float]:
     """Release the counts, first of all: (n_columns, 4), and the deviation of their noise."""
     released = gate.release(STAGE, _statistic(len(columns)), _FindingCells(), of_findings=True)
     counts = released.values.reshape(len(columns), 1 + len(FINDINGS))[:, 1:]

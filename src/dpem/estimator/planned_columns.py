@@ -137,7 +137,6 @@ def warn_of_noise(
     plan: Plan,
     *,
     also: str = "",
-    stacklevel: int = 3,
 ) -> None:
     """Warn, from public numbers, where noise exceeds `LARGEST_NOISE` of what could be.
 
@@ -168,5 +167,4 @@ def warn_of_noise(
         f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "
         f"public range. What helps: {', '.join(remedies)}{also}.",
         WeakSignalWarning,
-        stacklevel=stacklevel,
     )

@@ -1,4 +1,4 @@
-"""Post-processing that models share, on released values alone: it never sees a row.
+"""Post-processing that models share, on released values alone.
 
-Imports the gate to ask for releases, and statistics to say of what.
+May import: gate and statistics, to ask for releases. Never sees: rows, the privacy core.
 """

@@ -18,7 +18,7 @@ from dpem.statistics.simple import DistanceHistogram, SecondMoments, Sums
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from dpem.gate.release import Gate
+    from dpem.gate.base import Releases
     from dpem.gate.released import ReleasedStatistics
 
 __all__ = [
@@ -71,7 +71,7 @@ class Frame:
 
 
 def private_frame(
-    gate: Gate,
+    gate: Releases,
     n_columns: int,
     n_rows: float | None,
     quantile: float,
@@ -126,7 +126,7 @@ def column_stretch(radius: float, widths: NDArray[np.float64]) -> NDArray[np.flo
     return np.sqrt(np.minimum(d * (widths / radius) ** 2, level))
 
 
-def first_frame(gate: Gate, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Frame:
+def first_frame(gate: Releases, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Frame:
     """Buy a radius about the public centre, and with it the number of rows where that is private (None)."""
     everything = Frame(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
     histogram = _distances(gate, everything, stage)
@@ -135,12 +135,12 @@ def first_frame(gate: Gate, n_columns: int, n_rows: float | None, quantile: floa
     return _narrower(everything, histogram, quantile)
 
 
-def narrower_frame(gate: Gate, frame: Frame, quantile: float, stage: str) -> Frame:
+def narrower_frame(gate: Releases, frame: Frame, quantile: float, stage: str) -> Frame:
     """Buy a radius that holds about a fraction `quantile` of rows within a frame, or keep it."""
     return _narrower(frame, _distances(gate, frame, stage), quantile)
 
 
-def _distances(gate: Gate, frame: Frame, stage: str) -> ReleasedStatistics:
+def _distances(gate: Releases, frame: Frame, stage: str) -> ReleasedStatistics:
     return gate.release(stage, DistanceHistogram(frame.centre[None], frame.radius * _EDGES))
 
 
@@ -176,7 +176,7 @@ def _quantile_radius(
 
 
 def clip_radius(
-    gate: Gate,
+    gate: Releases,
     stage: str,
     points: NDArray[np.float64],
     frame: Frame,
@@ -201,7 +201,7 @@ def clip_radius(
     return float(edges[best])
 
 
-def private_second_moment(gate: Gate, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
+def private_second_moment(gate: Releases, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
     """Buy the second moment of rows about the frame's centre, in units of its radius.
 
     Returns the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal noise.

@@ -37,14 +37,17 @@ from dpem.statistics.simple import (
 )
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
     from dpem.fitting.ball import Box
-    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.base import Releases
+    from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
-    from dpem.gate.release import Gate
     from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.neighbours import Adjacency
     from dpem.statistics.base import RowStatistic
 
 __all__ = ["LloydModel", "fit_centres", "kmeans_stages", "plan_kmeans"]
@@ -61,23 +64,20 @@ _LOW_SHARES = {"centre": 0.03, "scale": 0.03, "grid": 0.55, "radius": 0.04, "llo
 _HIGH_SHARES = {"centre": 0.04, "scale": 0.04, "axes": 0.10, "grid": 0.30, "radius": 0.04, "lloyd": 0.48}
 
 
-def plan_kmeans(
-    n_columns: int, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, iterations: int
-) -> Plan:
+def plan_kmeans(n_columns: int, iterations: int, **terms: Unpack[Terms]) -> Plan:
     """Return the plan of a fit: a function of public arguments alone."""
-    stages = kmeans_stages(n_columns, adjacency, iterations)
-    return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    return Plan.build(kmeans_stages(n_columns, terms["adjacency"], iterations), **terms)
 
 
 def kmeans_stages(
-    n_columns: int, adjacency: str, iterations: int, *, centred: bool = True, share: float = 1.0
+    n_columns: int, adjacency: Adjacency, iterations: int, *, centred: bool = True, share: float = 1.0
 ) -> list[Stage]:
     """Return the stages of a fit, `share` of the budget in all; `centred`: a centre is bought."""
     shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
     queries: dict[str, RowStatistic] = {  # of the right kind: frames and centres do not change sensitivities
-        "centre": Sums(n_columns, counted=adjacency == "add_remove"),
+        "centre": Sums(n_columns, counted=not adjacency.n_rows_public),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
         "grid": histogram,
@@ -96,10 +96,10 @@ def kmeans_stages(
     ]
 
 
-def _count_weight(n_columns: int, adjacency: str) -> float:
+def _count_weight(n_columns: int, adjacency: Adjacency) -> float:
     # Replace-one: counts of weight up to 1 are free beside sums, Eq. (S-4). Add/remove: they cost, and sums
     # of many columns want more of the budget.
-    return 1.0 if adjacency == "replace_one" else float(n_columns**-0.25)
+    return 1.0 if adjacency.n_rows_public else float(n_columns**-0.25)
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class LloydModel:
 
 
 def fit_centres(
-    gate: Gate,
+    gate: Releases,
     n_columns: int,
     n_rows: float | None,
     n_clusters: int,
@@ -161,7 +161,7 @@ def fit_centres(
     `known` is a frame that surely holds most rows, from earlier releases: no centre is bought then. `box`
     holds all rows, in grid units: public knowledge, which all centres are held to.
     """
-    iterations = gate.plan.stage("lloyd").repeats
+    steps = gate.plan.stage("lloyd")
     low = n_columns <= _LOW_DIMENSION
     progress.step("centre and scale")
     quantile = 0.998 if low else 0.95
@@ -177,8 +177,8 @@ def fit_centres(
     weight = _count_weight(n_columns, gate.plan.adjacency)
     lloyd = LloydModel(frame, frame.radius, weight, box)
     done = 0
-    if len(axes) < n_columns and iterations > 1:  # one wide step lifts centres out of the leading axes
-        start, _, _ = run_em(gate, lloyd, start, ["lloyd"], progress)
+    if len(axes) < n_columns and steps.repeats > 1:  # one wide step lifts centres out of the leading axes
+        start, _, _ = run_em(gate, lloyd, start, [steps], progress)
         done = 1
     progress.step("clipping radius")
     multiplier = _noise_of_one_row(gate, "lloyd")
@@ -187,12 +187,12 @@ def fit_centres(
     fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
     radius = clip_radius(gate, "radius", start, frame, noise_per_radius, fallback)
     lloyd = LloydModel(frame, radius, weight, box)
-    centres, before, released = run_em(gate, lloyd, start, ["lloyd"] * (iterations - done), progress)
+    centres, before, released = run_em(gate, lloyd, start, [steps] * (steps.repeats - done), progress)
     return centres, lloyd, before, released
 
 
 def _leading_axes(
-    gate: Gate, frame: Frame, n_clusters: int, progress: Progress
+    gate: Releases, frame: Frame, n_clusters: int, progress: Progress
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the axes along which clusters can be told from noise, and how far the rows reach along each."""
     progress.step("leading axes")
@@ -211,13 +211,13 @@ def _leading_axes(
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
 
 
-def _noise_of_one_row(gate: Gate, stage: str) -> float:
+def _noise_of_one_row(gate: Releases, stage: str) -> float:
     """Return a stage's noise over what one row can move, also where the unit of privacy is a person."""
     return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
 
 
 def _start(
-    gate: Gate,
+    gate: Releases,
     frame: Frame,
     axes: NDArray[np.float64],
     half_widths: NDArray[np.float64],

@@ -9,8 +9,9 @@ from dpem._threads import one_thread
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dpem.gate.base import Releases
+    from dpem.gate.plan import PlannedStage
     from dpem.gate.progress import Progress
-    from dpem.gate.release import Gate
     from dpem.gate.released import ReleasedStatistics
     from dpem.statistics.base import RowStatistic
 
@@ -36,16 +37,19 @@ class EMModel(Protocol[P]):
 
 
 def run_em(
-    gate: Gate, model: EMModel[P], start: P, stages: Sequence[str], progress: Progress
+    gate: Releases, model: EMModel[P], start: P, stages: Sequence[PlannedStage], progress: Progress
 ) -> tuple[P, P, ReleasedStatistics]:
-    """Run the planned steps, at least one; return the last parameters, those before them, and the release."""
+    """Run a step for each of the stages, at least one.
+
+    Returns the last parameters, those before them, and the last release.
+    """
     parameters = start
-    for step, stage in enumerate(stages):
-        progress.step(f"{stage.rstrip(' 0123456789')} {step + 1} of {len(stages)}")
+    for number, stage in enumerate(stages, 1):
+        progress.step(f"{stage.kind} {number} of {len(stages)}")
         before = parameters
         with one_thread():  # eigenvalues and inverses change bits with the number of threads
             statistic = model.statistic(before)
-        released = gate.release(stage, statistic)
+        released = gate.release(stage.name, statistic)
         with one_thread():
             parameters = model.m_step(before, released)
     return parameters, before, released

@@ -1,4 +1,5 @@
 """The one way from rows to released values: plan, charge, sum, add noise.
 
-Only this room sees rows and the privacy core together. It knows no model.
+May import: data, engines, statistics and the privacy core: only this room joins rows and noise. Never sees:
+models.
 """

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from dpem.gate.base import Releases
     from dpem.gate.plan import Plan
-    from dpem.gate.release import Gate
     from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
     from dpem.statistics.base import RowStatistic
 
@@ -43,7 +44,7 @@ class _OfMappedRows:
     def coarse_bits(self) -> int:
         return self.statistic.coarse_bits
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         return self.statistic.sensitivity(adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -54,7 +55,7 @@ class _OfMappedRows:
 class MappedRowsGate:
     """A release gate for statistics of mapped rows."""
 
-    gate: Gate
+    gate: Releases
     map_rows: Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from dpem import _html, _validate
 from dpem.privacy import sensitivity as sensitivities
@@ -13,16 +13,51 @@ from dpem.privacy._rounding import root_up
 from dpem.privacy.budget import Budget
 from dpem.privacy.calibration import split
 from dpem.privacy.events import ComposedEvent, Event, GaussianEvent, LaplaceEvent, event_from_dict, flatten
-from dpem.privacy.mechanisms import GaussianMechanism, LaplaceMechanism
+from dpem.privacy.mechanisms import GaussianMechanism, LaplaceMechanism, NoiseKind
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.per_mechanism import per_mechanism_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["Plan", "PlannedStage", "PrivacyUnit", "Stage"]
+__all__ = ["NoiseKind", "Plan", "PlannedStage", "PrivacyUnit", "Stage", "StageName", "Terms"]
 
 _MOST_STAGES = 1000  # an EM step is one; accountants take long for very many, which a file might claim
+
+
+class Terms(TypedDict):
+    """The guarantee that a plan is made for."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    unit: PrivacyUnit
+
+
+class StageName(str):
+    """The name of one of several numbered stages of a kind, such as "em 3": a text that knows its parts."""
+
+    kind: str
+    number: int
+
+    def __new__(cls, kind: str, number: int) -> Self:
+        """Put the name together."""
+        name = super().__new__(cls, f"{kind} {number}")
+        name.kind, name.number = kind, number
+        return name
+
+    def __getnewargs__(self) -> tuple[str, int]:  # type: ignore[override]
+        return self.kind, self.number
+
+    @classmethod
+    def from_file(cls, text: str) -> str:
+        """Return a name as a saved plan has it: of a numbered stage with its parts, else the text."""
+        kind, _, number = text.rpartition(" ")
+        return cls(kind, int(number)) if kind and number.isdecimal() and f"{int(number)}" == number else text
+
+
+def _kind_of(name: str) -> str:
+    return name.kind if isinstance(name, StageName) else name
 
 
 @dataclass(frozen=True)
@@ -34,7 +69,15 @@ class Stage:
     sensitivity: float
     repeats: int = 1
     mechanisms: int = 1
-    laplace: bool = False  # where each mechanism has its own epsilon_i; shares of mu^2 are Gaussian
+    noise: NoiseKind = NoiseKind.GAUSSIAN  # Laplace only where each mechanism has its own epsilon_i
+
+    @classmethod
+    def numbered(cls, kind: str, shares: Iterable[float], sensitivity: float, first: int = 1) -> list[Stage]:
+        """Return stages of one kind, one for each share: "em 1", "em 2" and so on."""
+        return [
+            cls(StageName(kind, number), float(share), sensitivity)
+            for number, share in enumerate(shares, first)
+        ]
 
 
 @dataclass(frozen=True)
@@ -72,6 +115,16 @@ class PlannedStage:
         _validate.integer(self.mechanisms, "mechanisms")
 
     @property
+    def kind(self) -> str:
+        """The name without the number that tells stages of one kind apart."""
+        return _kind_of(self.name)
+
+    @property
+    def noise(self) -> NoiseKind:
+        """Gaussian or Laplace."""
+        return NoiseKind.LAPLACE if isinstance(self.event, LaplaceEvent) else NoiseKind.GAUSSIAN
+
+    @property
     def mechanism(self) -> GaussianMechanism | LaplaceMechanism:
         """The mechanism of one release."""
         if isinstance(self.event, LaplaceEvent):
@@ -95,12 +148,14 @@ class PlannedStage:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-serialisable description."""
-        return dict(vars(self)) | {"event": self.event.to_dict()}
+        return dict(vars(self)) | {"name": str(self.name), "event": self.event.to_dict()}
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PlannedStage:
         """Rebuild what :meth:`to_dict` described."""
-        return cls(**description | {"event": _elementary(event_from_dict(description["event"]))})
+        name = StageName.from_file(_validate.text(description["name"], "stage"))
+        event = _elementary(event_from_dict(description["event"]))
+        return cls(**description | {"name": name, "event": event})
 
 
 @dataclass(frozen=True, repr=False)
@@ -123,7 +178,7 @@ class Plan:
 
     epsilon: float
     delta: float
-    adjacency: str
+    adjacency: Adjacency
     unit: PrivacyUnit
     stages: tuple[PlannedStage, ...]
     accountant: str = "gdp"
@@ -136,7 +191,7 @@ class Plan:
         *,
         epsilon: float,
         delta: float,
-        adjacency: str = "replace_one",
+        adjacency: Adjacency = Adjacency.REPLACE_ONE,
         unit: PrivacyUnit | None = None,
     ) -> Plan:
         """Share the budget among the stages and check that every noise can be drawn."""
@@ -211,31 +266,39 @@ class Plan:
         """Give every mechanism of every stage the same epsilon_i, as the paper does (replace-one)."""
         unit = unit or PrivacyUnit()
         counts = {
-            laplace: sum(stage.repeats * stage.mechanisms for stage in stages if stage.laplace is laplace)
-            for laplace in (True, False)
+            noise: sum(stage.repeats * stage.mechanisms for stage in stages if stage.noise is noise)
+            for noise in NoiseKind
         }
-        count = counts[True] + counts[False]
+        count = sum(counts.values())
         budget = per_mechanism_budget(
-            composition, epsilon, delta, n_laplace=counts[True], n_gaussian=counts[False], delta_i=delta_i
+            composition,
+            epsilon,
+            delta,
+            n_laplace=counts[NoiseKind.LAPLACE],
+            n_gaussian=counts[NoiseKind.GAUSSIAN],
+            delta_i=delta_i,
         )
-        events = {isinstance(event, LaplaceEvent): event for event, _ in budget.event.parts}
+        events = {
+            NoiseKind.LAPLACE if isinstance(event, LaplaceEvent) else NoiseKind.GAUSSIAN: event
+            for event, _ in budget.event.parts
+        }
         planned = [
             PlannedStage(
                 stage.name,
                 stage.repeats * stage.mechanisms / count,
                 stage.repeats,
                 sensitivities.for_person(stage.sensitivity, unit.rows_per_person),
-                _elementary(events[stage.laplace]),
+                _elementary(events[stage.noise]),
                 stage.mechanisms,
             )
             for stage in stages
         ]
-        return cls(epsilon, delta, "replace_one", unit, tuple(planned), accountant=composition)
+        return cls(epsilon, delta, Adjacency.REPLACE_ONE, unit, tuple(planned), accountant=composition)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "epsilon", _validate.epsilon(self.epsilon))
         object.__setattr__(self, "delta", _validate.delta(self.delta))
-        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency).value)
+        object.__setattr__(self, "adjacency", Adjacency.parse(self.adjacency))
         if len(self.stages) > _MOST_STAGES or len(flatten(self.event)) > _MOST_STAGES:
             raise _validate.fail(f"at most {_MOST_STAGES} stages", "stages", len(self.stages))
         for stage in self.stages:
@@ -265,6 +328,10 @@ class Plan:
     def epsilon_for_mu(self, mu: float) -> float:
         """Return the epsilon that would buy `mu` at the plan's delta."""
         return Budget.from_mu(mu, self.delta).epsilon
+
+    def numbered(self, kind: str) -> list[PlannedStage]:
+        """Return the stages of one kind, in order."""
+        return [stage for stage in self.stages if stage.kind == kind]
 
     def stage(self, name: str) -> PlannedStage:
         """Return the stage with this name."""
@@ -297,7 +364,7 @@ class Plan:
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
-            "adjacency": self.adjacency,
+            "adjacency": self.adjacency.value,
             "unit": self.unit.to_dict(),
             "stages": [stage.to_dict() for stage in self.stages],
             "accountant": self.accountant,
@@ -324,7 +391,7 @@ class Plan:
 
 
 def _planned(stage: Stage, share: float, event: GaussianEvent, unit: PrivacyUnit) -> PlannedStage:
-    if stage.mechanisms != 1 or stage.laplace:
+    if stage.mechanisms != 1 or stage.noise is not NoiseKind.GAUSSIAN:
         raise _validate.fail("one Gaussian mechanism where mu^2 is shared", "stage", stage.name)
     one_unit = sensitivities.for_person(stage.sensitivity, unit.rows_per_person)
     return PlannedStage(stage.name, share, stage.repeats, one_unit, GaussianEvent(event.noise_multiplier))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,23 +36,9 @@ if TYPE_CHECKING:
     from dpem.engines.base import Engine
     from dpem.gate.plan import Plan, PlannedStage, Stage
     from dpem.privacy.ledger import Ledger
-    from dpem.privacy.sensitivity import Norm
     from dpem.statistics.base import PreparedStatistic
 
-__all__ = ["CHARGED", "Gate", "ReleaseGate"]
-
-
-class Gate(Protocol):
-    """What a step of a fit needs of a release gate."""
-
-    @property
-    def plan(self) -> Plan:
-        """What may be released."""
-        ...
-
-    def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
-        """Sum a statistic over all rows and release it under the stage `name` of the plan."""
-        ...
+__all__ = ["CHARGED", "ReleaseGate"]
 
 
 CHARGED = "The ledger was charged before the data was read, and stays charged."
@@ -224,8 +210,7 @@ class ReleaseGate:
                 f"Expected at most {stage.repeats} releases of stage {name!r}, got one more: it is used up. "
                 f"Plan as many as the fit makes."
             )
-        norm: Norm = "l1" if isinstance(stage.mechanism, LaplaceMechanism) else "l2"
-        one_row = statistic.sensitivity(self.plan.adjacency, norm)
+        one_row = statistic.sensitivity(self.plan.adjacency, stage.noise.norm)
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(
                 f"Expected a statistic that one unit moves by at most {stage.sensitivity:g}, got one in "

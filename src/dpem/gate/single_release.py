@@ -80,13 +80,13 @@ def release_one(
     `map_rows` may replace the map of rows onto the grid by another with the same bound; `of_findings`: it
     maps what the schema made of each cell; `missing`: the statistic has a use for missing cells.
     """
-    private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
+    relation = Adjacency.parse(adjacency)
     if schema is not None:
         require_schema(schema)
         if not of_findings:
             schema.require_numbers(missing=missing)
     unit = PrivacyUnit(rows_per_person, person)
-    source = rows_to_release(X, schema, adjacency, unit.rows_per_person, unit.person)
+    source = rows_to_release(X, schema, relation, unit.rows_per_person, unit.person)
     if of_findings:
         source = source.of_findings()
     domain = Domain.from_arguments(
@@ -97,18 +97,19 @@ def release_one(
         names=source.names,
         keep_distances=keep_distances,
     )
-    query = statistic(domain, private_n)
+    n_rows = source.n_rows if relation.n_rows_public else None
+    query = statistic(domain, n_rows is None)
     plan = Plan.build(
-        [Stage(purpose, 1.0, query.sensitivity(adjacency))],
+        [Stage(purpose, 1.0, query.sensitivity(relation))],
         epsilon=epsilon,
         delta=delta,
-        adjacency=adjacency,
+        adjacency=relation,
         unit=unit,
     )
     ledger = opened_ledger(ledger, schema)
     grid = map_rows(domain) if map_rows is not None else domain
     engine = engine_for(source, n_jobs)
-    facts = [domain.describe(source.names), described(query), None if private_n else source.n_rows]
+    facts = [domain.describe(source.names), described(query), n_rows]
     gate = ReleaseGate(
         plan,
         source,
@@ -122,7 +123,7 @@ def release_one(
     )
     released = gate.release(purpose, query)
     gate.close()
-    number, error = value(domain, released, None if private_n else source.n_rows)
+    number, error = value(domain, released, n_rows)
     return PrivateValue(float(number), float(error), gate.statement())
 
 

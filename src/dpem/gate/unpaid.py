@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-import warnings
 from typing import TYPE_CHECKING
 
+from dpem._warnings import warn
 from dpem.errors import NoLedgerWarning
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
@@ -35,10 +35,9 @@ def warn_of_total(plan: Plan) -> None:
     if count < 2 or count & (count - 1):
         return
     spent = Budget.from_mu(math.nextafter(math.sqrt(total), math.inf), plan.delta)
-    warnings.warn(
+    warn(
         f"{count} private releases in this process were charged to no ledger. If they are of the same "
         f"people, together they cost epsilon = {spent.epsilon:.3g} at delta = {plan.delta:g}. Give a ledger "
         f"to keep count; a grid search or cross-validation on private rows makes many of them.",
         NoLedgerWarning,
-        stacklevel=6,
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpem import _validate
+from dpem._warnings import warn
 from dpem.data import Schema
 from dpem.data.column import LARGEST
 from dpem.data.schema import require_schema
@@ -121,7 +121,7 @@ def private_bounds(
     """
     coverage = _validate.within(coverage, "coverage", 0.5, 1 - 1e-9)
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
-    private_n = Adjacency.parse(adjacency) is Adjacency.ADD_REMOVE
+    relation = Adjacency.parse(adjacency)
     schema = _draft(X, schema, person)
     wanted = [column for column in schema.columns if column.is_number and column.bounds is None]
     if not wanted:
@@ -132,21 +132,21 @@ def private_bounds(
     unit = PrivacyUnit(rows_per_person, person)
     read = wanted if hasattr(X, "columns") else schema.columns  # by name, or by position
     every = Schema({column.name: _anything(column) for column in read})
-    source = rows_to_release(X, every, adjacency, unit.rows_per_person, unit.person)
+    source = rows_to_release(X, every, relation, unit.rows_per_person, unit.person)
     if len(read) > len(wanted):
         source = source.only([j for j, column in enumerate(read) if column in wanted])
-    one_row = Histograms.of_columns([1] * len(wanted)).sensitivity(adjacency)
+    one_row = Histograms.of_columns([1] * len(wanted)).sensitivity(relation)
     plan = Plan.build(
         [Stage(name, share, one_row) for name, share in _SHARES.items()],
         epsilon=epsilon,
         delta=delta,
-        adjacency=adjacency,
+        adjacency=relation,
         unit=unit,
     )
     ledger = opened_ledger(ledger, schema)
     rows = _Magnitudes()
     engine = engine_for(source, n_jobs)
-    facts = [schema.to_dict(), coverage, None if private_n else source.n_rows]
+    facts = [schema.to_dict(), coverage, source.n_rows if relation.n_rows_public else None]
     gate = ReleaseGate(plan, source, rows, engine, ledger=ledger, purpose="dpem.private_bounds", facts=facts)
     magnitudes = gate.release("magnitudes", Histograms.of_columns([_MAGNITUDES + 1] * len(wanted)))
     ranges = [_filled_range(noisy, noise) for noisy, noise in _by_column(magnitudes, len(wanted))]
@@ -166,11 +166,10 @@ def private_bounds(
         bounds = _holding(noisy[1:], noise, low, high, coverage)
         declared[column.name] = {"bounds": _tidy(column, *bounds)} | bought
     if lost:
-        warnings.warn(
+        warn(
             f"Nothing stands out of the noise in {', '.join(map(repr, lost))}: no bounds were found. Declare "
             f"them, or spend more.",
             WeakSignalWarning,
-            stacklevel=2,
         )
     return PrivateBounds(schema.declare(declared), gate.statement())
 

@@ -1,4 +1,4 @@
-"""One folder for each model: its estimator, plan, fit and density.
+"""One folder for each model: estimator, plan, fit, density, summary and its one registration.
 
-A folder imports the gate, statistics, fitting and the estimator; never the privacy core, never another model.
+May import: gate, statistics, fitting, estimator and plugin. Never sees: the privacy core, another model.
 """

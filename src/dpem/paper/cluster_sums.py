@@ -14,6 +14,7 @@ from dpem.statistics.simple import nearest
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["ClusterCounts", "ClusterSums", "CountsAndSums"]
@@ -32,7 +33,7 @@ class ClusterCounts:
         """One entry per centre."""
         return len(self.centres)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of counts."""
         return sensitivity.counts(adjacency, norm)
 
@@ -62,7 +63,7 @@ class ClusterSums:
         """All coordinates of all centres."""
         return self.centres.size
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of one centre's sum: each of the K is charged by itself, as in the paper."""
         return sensitivity.sums(GRID, adjacency, norm, self.centres.shape[1])
 
@@ -92,7 +93,7 @@ class CountsAndSums:
         """Counts, then coordinates."""
         return len(self.centres) + self.centres.size
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l1") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l1") -> float:
         """Return DPLloyd's L1 sensitivity, corrected for rows in the unit ball."""
         if norm != "l1":
             raise TypeError("DPLloyd is released with Laplace noise only.")

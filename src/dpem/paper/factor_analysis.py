@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpem import _validate
 from dpem._threads import one_thread
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import stores_arguments, whole
 from dpem.gate.plan import Plan, Stage
-from dpem.gate.progress import Progress
-from dpem.models.factor_analysis.density import FactorDensityMixin
+from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
 from dpem.models.factor_analysis.em import DenseMoment, fit_factors
-from dpem.paper.exact_gate import finish, gate_for
+from dpem.paper.base import PaperMethod
 from dpem.statistics.simple import SQUARED_BITS, SecondMoments
 
 if TYPE_CHECKING:
     import os
 
     from dpem.data import Domain, Schema
-    from dpem.estimator.base import Ledger
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicFacts, PublicRandom
+    from dpem.gate.base import Gate
+    from dpem.gate.progress import Progress
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["FactorAnalysis"]
@@ -35,12 +38,12 @@ class _Moment(SecondMoments):
     def noise_shape(self) -> None:  # type: ignore[override]
         """Alike."""
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return 2, for rows of norm 1."""
         return max(2 * 4.0**SQUARED_BITS, super().sensitivity(adjacency, norm))
 
 
-class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
+class FactorAnalysis(FactorDensityMixin, PaperMethod):
     """The paper's DP-EM for factor analysis: (1/N) sum x x' with noise, once, and EM on it for free.
 
     Rows lie in the unit ball and are not centred, as in the text. It names Analyze Gauss and no sensitivity;
@@ -79,10 +82,12 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 
     _public_name: ClassVar[str] = "dpem.paper.FactorAnalysis"
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("mean_", "components_", "noise_variance_")
-    adjacency = "replace_one"
-    rows_per_person = 1
-    person = None
+    _constraints: ClassVar[Constraints] = {"n_components": whole(), "max_iter": whole()}
 
+    n_components: int
+    max_iter: int
+
+    @stores_arguments
     def __init__(
         self,
         n_components: int = 2,
@@ -97,49 +102,35 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.max_iter = max_iter
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors; see `dpem.FactorAnalysis.fit` for what happens to the rows."""
-        k = _validate.integer(self.n_components, "n_components")
-        max_iter = _validate.integer(self.max_iter, "max_iter")
-        self._check_budget()
-        random_state = self._random()
-        source, domain = self._source(X)
-        d = source.n_columns
-        if k > d:
-            raise _validate.fail(f"at most as many factors as columns ({d})", "n_components", k)
-        n_rows = float(source.n_rows if self._plain else self._public_rows(source) or 1)
-        if self._plain:
-            self._plain_rows(source, domain)  # raises on NaN: here nothing is hidden
-        query = _Moment(np.zeros(d), 2.0**24)
+    def _request(self, domain: Domain) -> _Moment:
+        """Return the one statistic of the fit."""
+        d = domain.n_columns
+        if self.n_components > d:
+            expected = f"at most as many factors as columns ({d})"
+            raise _validate.fail(expected, "n_components", self.n_components)
+        return _Moment(np.zeros(d), 2.0**24)
 
-        def plan() -> Plan:
-            return Plan.per_mechanism(
-                [Stage("moment", 1.0, query.sensitivity("replace_one"))],
-                composition="linear",
-                epsilon=self.epsilon,
-                delta=self.delta,
-            )
+    def _plan(self, public: PublicFacts) -> Plan:
+        return Plan.per_mechanism(
+            [Stage("moment", 1.0, public.request.sensitivity(self.adjacency))],
+            composition="linear",
+            epsilon=self.epsilon,
+            delta=self.delta,
+        )
 
-        gate = gate_for(self, plan, source, domain)
-        progress = Progress(self._public_name, self.verbose)
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        domain, statistic = public.numeric_domain, public.request
+        d = domain.n_columns
         progress.step("moment")
-        with self._charged(), one_thread():
-            released = gate.release("moment", query)
-            upper = released.values / (query.unit * n_rows)
-            noise = float(released.noise_stddev[0]) / (query.unit * n_rows)
+        with one_thread():
+            released = gate.release("moment", statistic)
+            total = statistic.unit * float(public.n_rows or 1)
+            upper = released.values / total
+            noise = float(released.noise_stddev[0]) / total
             noise = max(noise, 1e-12)  # without noise: a column of zeros has a variance all the same
             moment = np.zeros((d, d))
             moment[np.triu(np.ones((d, d), dtype=bool))] = upper
@@ -148,11 +139,10 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             # No variance is known better than the noise of one entry: the text is silent on smaller ones.
             repaired = DenseMoment.positive_part(moment, noise)
             least = np.maximum(noise / repaired.diagonal, 1e-3)
-            factors, n_iter = fit_factors(repaired, k, random_state, least_noise=least, max_iter=max_iter)
-        self.n_iter_ = n_iter
-        self._keep(domain.centre.copy(), factors.scaled(domain.scale))
-        finish(self, gate, source)
-        return self
+            factors, n_iter = fit_factors(
+                repaired, self.n_components, random_state, least_noise=least, max_iter=self.max_iter
+            )
+        return arrays_of(domain.centre.copy(), factors.scaled(domain.scale)) | {"n_iter_": n_iter}
 
     def _public_domain(self, n_columns: int) -> Domain:
         return self._domain(n_columns)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from dpem import _validate
 from dpem._threads import one_thread
 from dpem.data.domain import GRID
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import number, optional, positive, stores_arguments, whole, word
 from dpem.estimator.saved_arrays import require_covariances, require_laws, require_numbers
 from dpem.fitting.matrices import cholesky
-from dpem.gate.plan import Plan, Stage
-from dpem.gate.progress import Progress
+from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
-from dpem.paper.exact_gate import ExactGate, finish, gate_for
+from dpem.paper.base import ExactGate, PaperMethod
 from dpem.paper.kmeans import latin_hypercube
 from dpem.paper.mixture_sums import Counts, Moments, Sums
 from dpem.privacy.per_mechanism import COMPOSITIONS
@@ -27,9 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Schema
-    from dpem.estimator.base import Ledger
-    from dpem.gate.release import ReleaseGate
+    from dpem.data import Domain, Schema
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicFacts, PublicRandom
+    from dpem.gate.base import Gate
+    from dpem.gate.progress import Progress
 
 __all__ = ["GaussianMixture"]
 
@@ -54,6 +54,12 @@ class _Parameters:
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
 
+    @classmethod
+    def start(cls, points: NDArray[np.float64]) -> _Parameters:
+        """Return equal weights and unit covariances around points on the grid."""
+        k, d = points.shape
+        return cls(np.full(k, 1 / k), points / GRID, np.repeat(np.eye(d)[None], k, axis=0))
+
     @property
     def components(self) -> GaussianComponents:
         """On grids."""
@@ -61,7 +67,14 @@ class _Parameters:
         return GaussianComponents.from_parameters(weights, self.means, cholesky(self.covariances))
 
 
-class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
+class _Request(NamedTuple):
+    """What the arguments ask for, in units of the ball."""
+
+    prior: _Prior | None
+    start: NDArray[np.float64] | None  # a public start, if one is given
+
+
+class GaussianMixture(GaussianDensityMixin, PaperMethod):
     """The paper's DP-EM for a mixture of Gaussians: 2K + 1 mechanisms in each of J steps.
 
     Sums are noised with the text's sensitivities and divided by noisy counts, as its sensitivity equations
@@ -112,11 +125,32 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
 
     _public_name: ClassVar[str] = "dpem.paper.GaussianMixture"
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("weights_", "means_", "covariances_")
-    adjacency = "replace_one"
-    rows_per_person = 1
-    person = None
     covariance_type = "full"
+    _constraints: ClassVar[Constraints] = {
+        "n_components": whole(),
+        "max_iter": whole(),
+        "estimate": word(("map", "mle")),
+        "scenario": word(("GGG", "LLG")),
+        "composition": word(COMPOSITIONS),
+        "alpha": number(1.0, 1e6),
+        "kappa0": positive,
+        "nu0": optional(positive),
+        "scale0": positive,
+    }
 
+    n_components: int
+    scenario: str
+    composition: str
+    estimate: str
+    delta_i: float | None
+    max_iter: int
+    alpha: float
+    kappa0: float
+    nu0: float | None
+    scale0: float
+    means_init: Any
+
+    @stores_arguments
     def __init__(
         self,
         n_components: int = 1,
@@ -140,88 +174,36 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.scenario = scenario
-        self.composition = composition
-        self.estimate = estimate
-        self.delta_i = delta_i
-        self.max_iter = max_iter
-        self.alpha = alpha
-        self.kappa0 = kappa0
-        self.nu0 = nu0
-        self.scale0 = scale0
-        self.means_init = means_init
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the mixture; see `dpem.GaussianMixture.fit` for what happens to the rows."""
-        k = _validate.integer(self.n_components, "n_components")
-        iterations = _validate.integer(self.max_iter, "max_iter")
-        _validate.one_of(self.estimate, "estimate", ("map", "mle"))
-        _validate.one_of(self.scenario, "scenario", ("GGG", "LLG"))
-        _validate.one_of(self.composition, "composition", COMPOSITIONS)
-        self._check_budget()
-        random_state = self._random()
-        source, domain = self._source(X, keep_distances=False)
-        d = source.n_columns
-        prior = self._prior(d)
+    @property
+    def _keeps_distances(self) -> bool:
+        return False
+
+    def _request(self, domain: Domain) -> _Request:
+        """Return the priors and the public start, if one is given."""
+        k, d = self.n_components, domain.n_columns
         given = public_means(self.means_init, k, d)
-        start = latin_hypercube(k, d, random_state) if given is None else domain.points_to_grid(given)
-        if self._plain:
-            self._plain_rows(source, domain)  # raises on NaN: here nothing is hidden
-        n_rows = float(source.n_rows if self._plain else self._public_rows(source) or 1)
-        parameters = _Parameters(np.full(k, 1 / k), start / GRID, np.repeat(np.eye(d)[None], k, axis=0))
-        gate = gate_for(self, lambda: self._plan(parameters.components, iterations), source, domain)
-        progress = Progress(self._public_name, self.verbose)
-        with self._charged(), one_thread():
-            for step in range(iterations):
-                progress.step(f"step {step + 1} of {iterations}")
-                parameters = _em_step(gate, parameters, n_rows, prior)
-        scale = domain.scale
-        self.weights_ = parameters.weights
-        self.means_ = domain.from_grid(parameters.means * GRID)
-        self.covariances_ = parameters.covariances * scale[:, None] * scale
-        self._finish(d)
-        self.n_iter_ = iterations
-        finish(self, gate, source)
-        return self
-
-    def _finish(self, n_columns: int) -> None:
-        self.n_components_ = len(self.weights_)
-        self.background_ = BackgroundComponents.none(n_columns)
+        return _Request(self._prior(d), None if given is None else domain.points_to_grid(given))
 
     def _prior(self, d: int) -> _Prior | None:
         if self.estimate == "mle":
             return None
-        nu = d + 2 if self.nu0 is None else _validate.positive(self.nu0, "nu0")
-        return _Prior(
-            _validate.within(self.alpha, "alpha", 1.0, 1e6),
-            _validate.positive(self.kappa0, "kappa0"),
-            nu,
-            _validate.positive(self.scale0, "scale0"),
-        )
+        nu = d + 2 if self.nu0 is None else self.nu0
+        return _Prior(self.alpha, self.kappa0, nu, self.scale0)
 
-    def _plan(self, components: GaussianComponents, iterations: int) -> Plan:
-        laplace = self.scenario == "LLG"
-        norm: Any = "l1" if laplace else "l2"
-        k = len(components.constants)
-        weights = Counts(components).sensitivity("replace_one", norm)
-        means = Sums(components).sensitivity("replace_one", norm)
-        covariances = Moments(components).sensitivity("replace_one")
+    def _plan(self, public: PublicFacts) -> Plan:
+        k, d, steps = self.n_components, public.numeric_domain.n_columns, self.max_iter
+        noise = NoiseKind.LAPLACE if self.scenario == "LLG" else NoiseKind.GAUSSIAN
+        anything = _Parameters.start(np.zeros((k, d))).components
+        weights = Counts(anything).sensitivity(self.adjacency, noise.norm)
+        means = Sums(anything).sensitivity(self.adjacency, noise.norm)
+        covariances = Moments(anything).sensitivity(self.adjacency)
         return Plan.per_mechanism(
             [
-                Stage("weights", 1.0, weights, iterations, laplace=laplace),
-                Stage("means", 1.0, means, iterations, mechanisms=k, laplace=laplace),
-                Stage("covariances", 1.0, covariances, iterations, mechanisms=k),
+                Stage("weights", 1.0, weights, steps, noise=noise),
+                Stage("means", 1.0, means, steps, mechanisms=k, noise=noise),
+                Stage("covariances", 1.0, covariances, steps, mechanisms=k),
             ],
             composition=self.composition,
             epsilon=self.epsilon,
@@ -229,18 +211,38 @@ class GaussianMixture(GaussianDensityMixin, PrivateEstimator):
             delta_i=self.delta_i,
         )
 
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        domain, request = public.numeric_domain, public.request
+        start = request.start
+        if start is None:
+            start = latin_hypercube(self.n_components, domain.n_columns, random_state)
+        parameters = _Parameters.start(start)
+        with one_thread():
+            for step in range(self.max_iter):
+                progress.step(f"step {step + 1} of {self.max_iter}")
+                parameters = _em_step(gate, parameters, float(public.n_rows or 1), request.prior)
+        scale = domain.scale
+        return {
+            "weights_": parameters.weights,
+            "means_": domain.from_grid(parameters.means * GRID),
+            "covariances_": parameters.covariances * scale[:, None] * scale,
+            "n_iter_": self.max_iter,
+            "n_components_": self.n_components,
+            "background_": BackgroundComponents.none(domain.n_columns),
+        }
+
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         k, d = self.n_components, self.n_features_in_
         require_numbers(arrays, {"weights_": (k,), "means_": (k, d), "covariances_": (k, d, d)})
         require_laws("weights_", arrays["weights_"])
         require_covariances("covariances_", arrays["covariances_"])
         self.weights_, self.means_, self.covariances_ = (arrays[name] for name in self._fitted_arrays)
-        self._finish(d)
+        self.n_components_, self.background_ = k, BackgroundComponents.none(d)
 
 
-def _em_step(
-    gate: ReleaseGate | ExactGate, before: _Parameters, n: float, prior: _Prior | None
-) -> _Parameters:
+def _em_step(gate: Gate | ExactGate, before: _Parameters, n: float, prior: _Prior | None) -> _Parameters:
     """Release weights, means and covariances, and divide by noisy counts alone."""
     components = before.components
     k, d = before.means.shape

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from dpem import _validate
 from dpem.data import TableGrid
 from dpem.data.domain import norm_squared
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import stores_arguments, whole, word
+from dpem.estimator.base import PrivateEstimator, PublicFacts
 from dpem.fitting.standard_errors import spread_of_draws
-from dpem.gate.plan import Plan, Stage
-from dpem.gate.progress import Progress
-from dpem.paper.exact_gate import finish, gate_for
+from dpem.gate.plan import NoiseKind, Plan, Stage
+from dpem.paper.base import PaperMethod
 from dpem.plugin.checks import check_model, checked_parameters
 from dpem.plugin.clipped import read_only, statistic_vectors, treats_blocks
 from dpem.plugin.estimator import PrivateEM
@@ -37,9 +37,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Schema
-    from dpem.estimator.base import Ledger
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicRandom
     from dpem.estimator.planned_columns import Forecast
+    from dpem.gate.base import Gate
+    from dpem.gate.progress import Progress
     from dpem.plugin.family import ExponentialFamily, Parameters
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["GeneralEM", "Moment"]
@@ -100,7 +104,7 @@ class _MomentSum:
         room = math.sqrt(self.size) / 2 if self.moment.noise == "gaussian" else self.size / 2
         return (_ONE * (1 - 2.0**-40) - room) / self.moment.bound
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:  # noqa: ARG002
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:  # noqa: ARG002
         """Return that of vectors cut to the bound, Eq. (S-6), in the norm of the moment's own noise."""
         return sensitivity.clipped_vector(_ONE, adjacency)
 
@@ -137,7 +141,15 @@ class _MomentSum:
         return np.asarray(total)
 
 
-class GeneralEM(PrivateEM):
+class _Request(NamedTuple):
+    """What is fitted, and how its statistics fall into moments."""
+
+    model: ExponentialFamily
+    grid: TableGrid
+    moments: tuple[Moment, ...]
+
+
+class GeneralEM(PaperMethod, PrivateEM):
     """The paper's general DP-EM for any exponential-family model: every moment noised by itself.
 
     :class:`dpem.PrivateEM` releases all moments with one Gaussian mechanism and needs far less budget. This
@@ -198,13 +210,18 @@ class GeneralEM(PrivateEM):
     """
 
     _public_name: ClassVar[str] = "dpem.paper.GeneralEM"
-    adjacency = "replace_one"
-    rows_per_person = 1
-    person = None
+    _constraints: ClassVar[Constraints] = {"max_iter": whole(), "composition": word(COMPOSITIONS)}
     data_quality = False
     clip_norm = None
     tol = 0.0
+    max_iter: int
 
+    model: ExponentialFamily
+    moments: Sequence[Moment] | None
+    composition: str
+    delta_i: float | None
+
+    @stores_arguments
     def __init__(  # the paper's form has fewer arguments than PrivateEM
         self,
         model: ExponentialFamily,
@@ -221,30 +238,10 @@ class GeneralEM(PrivateEM):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.epsilon = epsilon
-        self.delta = delta
-        self.moments = moments
-        self.bounds = bounds
-        self.schema = schema
-        self.composition = composition
-        self.delta_i = delta_i
-        self.max_iter = max_iter
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model; see `dpem.PrivateEM.fit` for what happens to the rows."""
-        iterations = _validate.integer(self.max_iter, "max_iter")
-        composition = _validate.one_of(self.composition, "composition", COMPOSITIONS)
-        self._check_budget()
-        random_state = self._random()
-        schema = self._columns(X)
-        source = self._rows_to_fit(X, schema, by_position=self.schema is None)
-        n_rows = float(source.n_rows if self._plain else self._public_rows(source) or 1)
+    def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
+        schema = self._declared(names, n_columns)
         model = self._make_model(schema)
         if model.start_centres:
             raise _validate.fail(
@@ -252,7 +249,7 @@ class GeneralEM(PrivateEM):
             )
         given = None if self.moments is None else _checked_moments(self.moments)
         together = None if given is None else math.hypot(*(moment.bound for moment in given))
-        shape = check_model(model, schema, together, n_rows)
+        shape = check_model(model, schema, together, float(n_rows or 1))
         moments = given or (Moment("moments", shape.n_statistics, shape.norm),)
         if sum(moment.size for moment in moments) != shape.n_statistics:
             raise _validate.fail(
@@ -261,42 +258,47 @@ class GeneralEM(PrivateEM):
                 [moment.size for moment in moments],
             )
         grid = TableGrid(schema, "declared" if self.schema is None else self.schema.source)
+        return PublicFacts(grid, n_rows, names, _Request(model, grid, moments))
 
-        def plan() -> Plan:
-            return Plan.per_mechanism(
-                [
-                    Stage(moment.name, 1.0, 2 * _ONE, iterations, laplace=moment.noise == "laplace")
-                    for moment in moments
-                ],
-                composition=composition,
-                epsilon=self.epsilon,
-                delta=self.delta,
-                delta_i=self.delta_i,
-            )
+    def _plan(self, public: PublicFacts) -> Plan:
+        return Plan.per_mechanism(
+            [
+                Stage(moment.name, 1.0, 2 * _ONE, self.max_iter, noise=NoiseKind(moment.noise))
+                for moment in public.request.moments
+            ],
+            composition=self.composition,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            delta_i=self.delta_i,
+        )
 
-        start = model.start(schema, random_state, None)
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        """Warn of nothing: the paper's form has no forecast."""
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        model, grid, moments = public.request
+        n_rows = float(public.n_rows or 1)
+        start = model.start(grid.schema, random_state, None)
         parameters = checked_parameters(start, f"{type(model).__name__}.start")
-        gate: Any = gate_for(self, plan, source, grid, self.n_jobs if treats_blocks(model) else 1)
-        progress = Progress(self._public_name, self.verbose)
-        with self._charged():
-            for step in range(iterations):
-                progress.step(f"step {step + 1} of {iterations}")
-                before, sums, noise = parameters, *self._release(gate, model, grid, moments, parameters)
-                parameters = _m_step(model, sums, before, n_rows, noise)
-            # Noise anew on the last sums: what it alone does to each parameter.
-            draws = (
-                tuple(_m_step(model, random_state.normal(sums, noise), before, n_rows, noise).values())
-                for _ in range(_DRAWS if noise.any() else 2)
-            )
-            spread = spread_of_draws(draws)
-        self._keep(schema, parameters)
-        self.standard_errors_ = dict(zip(parameters, spread, strict=True))
-        self.n_iter_ = iterations
-        finish(self, gate, source)
-        return self
+        for step in range(self.max_iter):
+            progress.step(f"step {step + 1} of {self.max_iter}")
+            before, sums, noise = parameters, *self._release(gate, model, grid, moments, parameters)
+            parameters = _m_step(model, sums, before, n_rows, noise)
+        # Noise anew on the last sums: what it alone does to each parameter.
+        draws = (
+            tuple(_m_step(model, random_state.normal(sums, noise), before, n_rows, noise).values())
+            for _ in range(_DRAWS if noise.any() else 2)
+        )
+        spread = spread_of_draws(draws)
+        return self._attributes(grid.schema, parameters) | {
+            "standard_errors_": dict(zip(parameters, spread, strict=True)),
+            "n_iter_": self.max_iter,
+        }
 
-    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
-        return PrivateEstimator._forecast(self, n_rows, columns, spread)  # it has none
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
+        return PrivateEstimator._expected(self, public, plan, n_rows, spread)  # it has none
 
     def _release(
         self,

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem import _validate
 from dpem.data.domain import GRID, onto_grid
-from dpem.estimator.base import PrivateEstimator
-from dpem.gate.plan import Plan, Stage
-from dpem.gate.progress import Progress
+from dpem.estimator.arguments import stores_arguments, whole, word
+from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.models.kmeans.nearest_centre import NearestCentreMixin
+from dpem.paper.base import PaperMethod
 from dpem.paper.cluster_sums import ClusterCounts, ClusterSums, CountsAndSums
-from dpem.paper.exact_gate import finish, gate_for
 
 if TYPE_CHECKING:
     import os
@@ -22,61 +20,49 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Schema
-    from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.gate.release import ReleaseGate
-    from dpem.paper.exact_gate import ExactGate
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicFacts, PublicRandom
+    from dpem.gate.base import Gate
+    from dpem.gate.progress import Progress
 
 __all__ = ["DPLloyd", "KMeans", "latin_hypercube"]
 
-_COMPOSITIONS = ("linear", "zcdp")
 
+class _PaperKMeans(NearestCentreMixin, PaperMethod):
+    """What the two share: J steps from a public start, and one epsilon_i for every mechanism."""
 
-class _PaperKMeans(NearestCentreMixin, PrivateEstimator):
-    """What the two share: J steps from a public start, replace-one, one epsilon_i for every mechanism."""
-
-    adjacency = "replace_one"
-    rows_per_person = 1
-    person = None
+    _constraints: ClassVar[Constraints] = {
+        "n_clusters": whole(),
+        "max_iter": whole(),
+        "composition": word(("linear", "zcdp")),
+    }
 
     n_clusters: int
     max_iter: int
     composition: str
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the centres; see `dpem.KMeans.fit` for what happens to the rows."""
-        k = _validate.integer(self.n_clusters, "n_clusters")
-        iterations = _validate.integer(self.max_iter, "max_iter")
-        _validate.one_of(self.composition, "composition", _COMPOSITIONS)
-        self._check_noise()
-        self._check_budget()
-        random_state = self._random()
-        source, domain = self._source(X)
-        n_rows = source.n_rows if self._plain else self._public_rows(source)
-        if self._plain:
-            self._plain_rows(source, domain)  # raises on NaN: here nothing is hidden
-        gate = gate_for(self, lambda: self._plan(source.n_columns, k, iterations), source, domain)
-        progress = Progress(self._public_name, self.verbose)
-        centres = latin_hypercube(k, source.n_columns, random_state)
-        with self._charged():
-            for step in range(iterations):
-                progress.step(f"step {step + 1} of {iterations}")
-                centres = self._step(gate, centres, float(n_rows or 1))
-        self.cluster_centers_ = domain.from_grid(centres)
-        self.n_iter_ = iterations
-        finish(self, gate, source)
-        return self
+    def _plan(self, public: PublicFacts) -> Plan:
+        stages = self._stages(np.zeros((self.n_clusters, public.numeric_domain.n_columns)))
+        return Plan.per_mechanism(
+            stages, composition=self.composition, epsilon=self.epsilon, delta=self.delta
+        )
 
-    def _check_noise(self) -> None:
-        """Raise for noise that the method does not have."""
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        domain = public.numeric_domain
+        centres = latin_hypercube(self.n_clusters, domain.n_columns, random_state)
+        for step in range(self.max_iter):
+            progress.step(f"step {step + 1} of {self.max_iter}")
+            centres = self._step(gate, centres, float(public.n_rows or 1))
+        return {"cluster_centers_": domain.from_grid(centres), "n_iter_": self.max_iter}
 
     @abstractmethod
-    def _plan(self, n_columns: int, k: int, iterations: int) -> Plan:
-        """Return the plan."""
+    def _stages(self, centres: NDArray[np.float64]) -> list[Stage]:
+        """Return the stages of all steps; `centres` has the shape of centres."""
 
     @abstractmethod
-    def _step(
-        self, gate: ReleaseGate | ExactGate, centres: NDArray[np.float64], n_rows: float
-    ) -> NDArray[np.float64]:
+    def _step(self, gate: Gate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
         """Return the next centres."""
 
 
@@ -114,7 +100,14 @@ class KMeans(_PaperKMeans):
     """
 
     _public_name: ClassVar[str] = "dpem.paper.KMeans"
+    _constraints: ClassVar[Constraints] = {"noise": word(("laplace", "gaussian"))}
 
+    n_clusters: int
+    noise: str
+    composition: str
+    max_iter: int
+
+    @stores_arguments
     def __init__(
         self,
         n_clusters: int = 8,
@@ -131,43 +124,18 @@ class KMeans(_PaperKMeans):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.noise = noise
-        self.composition = composition
-        self.max_iter = max_iter
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def _check_noise(self) -> None:
-        _validate.one_of(self.noise, "noise", ("laplace", "gaussian"))
+    def _stages(self, centres: NDArray[np.float64]) -> list[Stage]:
+        noise = NoiseKind(self.noise)
+        counts = ClusterCounts(centres).sensitivity(self.adjacency, noise.norm)
+        sums = ClusterSums(centres).sensitivity(self.adjacency, noise.norm)
+        return [
+            Stage("counts", 1.0, counts, self.max_iter, noise=noise),
+            Stage("sums", 1.0, sums, self.max_iter, mechanisms=len(centres), noise=noise),
+        ]
 
-    def _plan(self, n_columns: int, k: int, iterations: int) -> Plan:
-        laplace = self.noise == "laplace"
-        norm: Any = "l1" if laplace else "l2"
-        start = np.zeros((k, n_columns))
-        counts = ClusterCounts(start).sensitivity("replace_one", norm)
-        sums = ClusterSums(start).sensitivity("replace_one", norm)
-        return Plan.per_mechanism(
-            [
-                Stage("counts", 1.0, counts, iterations, laplace=laplace),
-                Stage("sums", 1.0, sums, iterations, mechanisms=k, laplace=laplace),
-            ],
-            composition=self.composition,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
-
-    def _step(
-        self, gate: ReleaseGate | ExactGate, centres: NDArray[np.float64], n_rows: float
-    ) -> NDArray[np.float64]:
+    def _step(self, gate: Gate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
         queries = ClusterCounts(centres), ClusterSums(centres)
         noisy_counts, noisy_sums = gate.release_jointly(("counts", "sums"), queries)
         counts = np.clip(noisy_counts.values, 0, n_rows)
@@ -209,6 +177,11 @@ class DPLloyd(_PaperKMeans):
 
     _public_name: ClassVar[str] = "dpem.paper.DPLloyd"
 
+    n_clusters: int
+    composition: str
+    max_iter: int
+
+    @stores_arguments
     def __init__(
         self,
         n_clusters: int = 8,
@@ -224,32 +197,15 @@ class DPLloyd(_PaperKMeans):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.composition = composition
-        self.max_iter = max_iter
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def _plan(self, n_columns: int, k: int, iterations: int) -> Plan:
-        one_row = CountsAndSums(np.zeros((k, n_columns))).sensitivity("replace_one", "l1")
-        return Plan.per_mechanism(
-            [Stage("counts and sums", 1.0, one_row, iterations, laplace=True)],
-            composition=self.composition,
-            epsilon=self.epsilon,
-            delta=self.delta,
-        )
+    def _stages(self, centres: NDArray[np.float64]) -> list[Stage]:
+        one_row = CountsAndSums(centres).sensitivity(self.adjacency)
+        return [Stage("counts and sums", 1.0, one_row, self.max_iter, noise=NoiseKind.LAPLACE)]
 
     def _step(
         self,
-        gate: ReleaseGate | ExactGate,
+        gate: Gate,
         centres: NDArray[np.float64],
         n_rows: float,  # noqa: ARG002
     ) -> NDArray[np.float64]:

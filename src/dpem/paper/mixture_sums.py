@@ -29,6 +29,7 @@ from dpem.statistics.softmax import softmax
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
     from dpem.statistics.gaussian import GaussianComponents
 
@@ -80,7 +81,7 @@ class Counts(_Weighted):
         """One per component."""
         return self.shape[0]
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return 2, as in the paper; in L2 sqrt 2 would do."""
         return max(2.0, sensitivity.counts(adjacency, norm)) * _ONE
 
@@ -104,7 +105,7 @@ class Sums(_Weighted):
         """What a row of norm 1 and responsibility 1 is in the sums."""
         return unit_scale(self.shape[1], LINEAR_BITS) * _ONE
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return 2, or 2 sqrt(d) in L1, for one component's sum: each is charged by itself."""
         return sensitivity.sums(2.0**LINEAR_BITS * _ONE, adjacency, norm, self.shape[1])
 
@@ -137,7 +138,7 @@ class Moments(_Weighted):
         """What a squared norm of 1 and responsibility 1 is in what is released."""
         return unit_scale(self.shape[1], SQUARED_BITS) ** 2 * _ONE / 2.0**self.coarse_bits
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return 2, as in the paper (sqrt 2 would do), for one component's matrix."""
         require_gaussian(norm)
         whole = max(2.0, sensitivity.second_moments(1.0, adjacency)) * 2.0**ROW_BITS

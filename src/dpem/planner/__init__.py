@@ -1,4 +1,7 @@
-"""What a fit would cost and give, before any row is read: from public numbers alone."""
+"""What a fit would cost and give, from public numbers alone, before any row is read.
+
+May import: the registry, estimators. Never sees: rows, a particular model.
+"""
 
 from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.planner.outlook import Outlook

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpem.data.table_grid import TableGrid
     from dpem.gate.released import ReleasedStatistics
     from dpem.plugin.family import ExponentialFamily, Parameters
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
@@ -126,7 +127,7 @@ class ClippedStatistic:
         """What C is in the sums."""
         return unit_scale(self.size, LINEAR_BITS)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of vectors of norm C, in a cone where no entry is negative."""
         require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=self.nonnegative)

@@ -15,17 +15,22 @@ from dpem.data.schema import require_schema
 from dpem.data.table_types import is_name
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import number, optional, stores_arguments, whole
+from dpem.estimator.base import PrivateEstimator, PublicFacts
 from dpem.estimator.planned_columns import Forecast, warn_of_noise
 from dpem.estimator.saved_arrays import require, require_numbers
 from dpem.estimator.summary import Cell, Profile
 from dpem.fitting.standard_errors import spread_of_draws
-from dpem.gate.progress import Progress
 from dpem.plugin.checks import check_model
 from dpem.plugin.clipped import read_only, treats_blocks
 from dpem.plugin.family import ExponentialFamily
-from dpem.plugin.fit import DEFAULT_ITERATIONS, ModelRequest, fit_model, fit_plain_model
-from dpem.plugin.forecast import noise_of_statistics
+from dpem.plugin.fit import (
+    DEFAULT_ITERATIONS,
+    ModelRequest,
+    fit_model,
+    fit_plain_model,
+    noise_of_statistics,
+)
 from dpem.plugin.registered import plug_in_named
 
 if TYPE_CHECKING:
@@ -34,8 +39,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.estimator.base import Ledger
+    from dpem.data import RowSource
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicRandom
+    from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
+    from dpem.gate.progress import Progress
     from dpem.plugin.family import Parameters
 
 __all__ = ["ModelEstimator", "PrivateEM"]
@@ -52,6 +61,7 @@ class ModelEstimator(PrivateEstimator):
     tol: float
     clip_norm: float | None = None
     data_norm = None
+    _constraints: ClassVar[Constraints] = {"max_iter": optional(whole()), "tol": number()}
 
     parameters_: Parameters
     standard_errors_: dict[str, NDArray[np.float64]]
@@ -61,98 +71,10 @@ class ModelEstimator(PrivateEstimator):
     def _make_model(self, schema: Schema) -> ExponentialFamily:
         """Return the model for these columns; raise where it has no use for one of them."""
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the model.
+    # -- fit ---------------------------------------------------------------------------------------------
 
-        It is tried on made-up rows first; then the budget is charged, and then rows are read. No cell raises:
-        what is not as the schema declares goes to its declared place.
-
-        Parameters
-        ----------
-        X : array, DataFrame, path, function, Dask or Spark table, or tensor
-            Rows, wherever they are (docs/scale.md).
-        y : ignored
-            For scikit-learn's pipelines.
-
-        Returns
-        -------
-        self
-        """
-        self._check_budget()
-        random_state = self._random()
-        schema = self._columns(X)
-        source = self._rows_to_fit(X, schema, by_position=self.schema is None)
-        n_rows = None if self._plain else self._public_rows(source)
-        tol = _validate.non_negative(self.tol, "tol")
-        request = self._request(schema, n_rows)
-        progress = Progress(type(self).__name__, self.verbose)
-        if self._plain:
-            parameters, self.n_iter_ = fit_plain_model(source, request, random_state, tol, progress)
-            self._keep(schema, parameters)
-            self.standard_errors_ = {name: np.zeros_like(value) for name, value in parameters.items()}
-            self._state_not_private(source)
-            return self
-        plan = self._plan(request, n_rows)
-        # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
-        gate = self._gate(
-            plan, source, request.grid, n_jobs=self.n_jobs if treats_blocks(request.model) else 1
-        )
-        with self._charged():
-            quality = self._release_quality(gate)
-            fitted = fit_model(gate, request, n_rows, random_state, progress)
-            draws = (tuple(fitted.redraw(random_state).values()) for _ in range(_DRAWS))
-            spread = spread_of_draws(draws)
-        # All at once, so that no interrupt leaves parameters beside another fit's statement.
-        self._keep(schema, fitted.parameters)
-        self.standard_errors_ = dict(zip(fitted.parameters, spread, strict=True))
-        self.n_iter_ = request.iterations
-        self._state(gate, source, quality)
-        return self
-
-    def _request(self, schema: Schema, n_rows: int | None) -> ModelRequest:
-        """Return what is fitted; the model is tried on made-up rows."""
-        model = self._make_model(schema)
-        clip_norm = 1.0 if self._plain and self.clip_norm is None else self.clip_norm  # plain EM cuts nothing
-        shape = check_model(model, schema, clip_norm, float(n_rows or 1000))
-        most = _PLAIN_ITERATIONS if self._plain else DEFAULT_ITERATIONS
-        iterations = most if self.max_iter is None else _validate.integer(self.max_iter, "max_iter")
-        bounds_source = "declared" if self.schema is None else self.schema.source
-        return ModelRequest(model, TableGrid(schema, bounds_source), shape, iterations)
-
-    def _plan(self, request: ModelRequest, n_rows: int | None, *, stacklevel: int = 3) -> Plan:
-        """Return the plan, with a warning where a known number of rows makes it poor."""
-        plan = self._with_quality(
-            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
-        )
-        if n_rows is not None:
-            noise = noise_of_statistics(request, plan, n_rows)
-            also = ", fewer components or a smaller norm"
-            warn_of_noise(noise, [1.0], plan, also=also, stacklevel=stacklevel)
-        return plan
-
-    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:  # noqa: ARG002
-        self._check_limits()
-        if self.schema is not None:
-            schema = self.schema
-            schema.require_complete()
-        else:
-            names, n_columns = self._names_to_plan(columns)
-            schema = self._bounded(names, n_columns)
-        request = self._request(schema, n_rows)
-        plan = self._plan(request, n_rows)
-        noise = noise_of_statistics(request, plan, n_rows)
-        return Forecast(plan, {}, {"steps": request.iterations}, noise, "Assumed: components of equal size.")
-
-    def _columns(self, X: Any) -> Schema:
-        """Return the schema, or one of numbers within the bounds."""
-        self._check_limits()
-        if self.schema is not None:
-            return self.schema
-        source = open_rows(X, person=self.person)
-        return self._bounded(source.names, source.n_columns)
-
-    def _check_limits(self) -> None:
-        """Raise unless the columns are limited in one way."""
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
         if (self.schema is None) == (self.bounds is None):
             raise InvalidArgumentError(
                 "Expected exactly one of bounds and schema. Declare public limits, such as "
@@ -160,6 +82,70 @@ class ModelEstimator(PrivateEstimator):
             )
         if self.schema is not None:
             require_schema(self.schema).require_complete()
+
+    def _open(self, X: Any) -> RowSource:
+        if self.schema is not None:
+            return self._rows_to_fit(X, self._declared(None, 0))
+        source = open_rows(X, person=self.person)
+        schema = self._declared(source.names, source.n_columns)
+        return self._rows_to_fit(X, schema, by_position=True)
+
+    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
+        """Return the schema, or one of numbers within the bounds."""
+        return self._bounded(names, n_columns) if self.schema is None else self.schema
+
+    def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
+        """Return what a plan may depend on; the model is tried on generated rows."""
+        schema = self._declared(names, n_columns)
+        model = self._make_model(schema)
+        clip_norm = 1.0 if self._plain and self.clip_norm is None else self.clip_norm  # plain EM cuts nothing
+        shape = check_model(model, schema, clip_norm, float(n_rows or 1000))
+        iterations = self.max_iter or (_PLAIN_ITERATIONS if self._plain else DEFAULT_ITERATIONS)
+        grid = TableGrid(schema, "declared" if self.schema is None else self.schema.source)
+        return PublicFacts(grid, n_rows, names, ModelRequest(model, grid, shape, iterations))
+
+    def _plan(self, public: PublicFacts) -> Plan:
+        return self._with_quality(public.request.plan(**self._terms))
+
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        if public.n_rows is not None:
+            noise = noise_of_statistics(public.request, plan, public.n_rows)
+            warn_of_noise(noise, [1.0], plan, also=", fewer components or a smaller norm")
+
+    def _threads(self, public: PublicFacts) -> int | None:
+        # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
+        return self.n_jobs if treats_blocks(public.request.model) else 1
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        request: ModelRequest = public.request
+        fitted = fit_model(gate, request, public.n_rows, random_state, progress)
+        spread = spread_of_draws(tuple(fitted.redraw(random_state).values()) for _ in range(_DRAWS))
+        return self._attributes(request.grid.schema, fitted.parameters) | {
+            "standard_errors_": dict(zip(fitted.parameters, spread, strict=True)),
+            "n_iter_": request.iterations,
+        }
+
+    def _run_plain(
+        self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        request: ModelRequest = public.request
+        parameters, n_iter = fit_plain_model(source, request, random_state, self.tol, progress)
+        return self._attributes(request.grid.schema, parameters) | {
+            "standard_errors_": {name: np.zeros_like(value) for name, value in parameters.items()},
+            "n_iter_": n_iter,
+        }
+
+    def _attributes(self, schema: Schema, parameters: Parameters) -> dict[str, Any]:
+        """Return the fitted attributes by name."""
+        return {"schema_": schema, "parameters_": parameters, "_model": self._make_model(schema)}
+
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
+        del spread
+        noise = noise_of_statistics(public.request, plan, n_rows)
+        steps = {"steps": public.request.iterations}
+        return Forecast(plan, {}, steps, noise, "Assumed: components of equal size.")
 
     def _bounded(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
         """Return a schema of numbers within the bounds."""
@@ -172,12 +158,6 @@ class ModelEstimator(PrivateEstimator):
                 for j, name in enumerate(named or [f"x{j}" for j in range(n_columns)])
             }
         )
-
-    def _keep(self, schema: Schema, parameters: Parameters) -> None:
-        """Write what a fit found."""
-        self.schema_ = schema
-        self.parameters_ = parameters
-        self._model = self._make_model(schema)
 
     # -- after the fit -----------------------------------------------------------------------------------
 
@@ -231,7 +211,7 @@ class ModelEstimator(PrivateEstimator):
         expected = {f"parameter_{name}": value.shape for name, value in released.items()}
         expected |= {f"standard_error_{name}": value.shape for name, value in released.items()}
         require_numbers(arrays, expected)
-        model._keep(schema, released)
+        model.__dict__.update(model._attributes(schema, released))
         model._check_parameters()
         model._restore_standard_errors(arrays)
         return model
@@ -334,6 +314,12 @@ class PrivateEM(ModelEstimator):
 
     _public_name: ClassVar[str] = "dpem.PrivateEM"
 
+    model: ExponentialFamily
+    clip_norm: float | None
+    max_iter: int | None
+    tol: float
+
+    @stores_arguments
     def __init__(
         self,
         model: ExponentialFamily,
@@ -353,23 +339,7 @@ class PrivateEM(ModelEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
-        self.clip_norm = clip_norm
-        self.adjacency = adjacency
-        self.rows_per_person = rows_per_person
-        self.person = person
-        self.data_quality = data_quality
-        self.max_iter = max_iter
-        self.tol = tol
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
     def _make_model(self, schema: Schema) -> ExponentialFamily:  # noqa: ARG002
         if not isinstance(self.model, ExponentialFamily):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 
+from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.errors import ModelWarning
+from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.fitting.centres import fit_centres, kmeans_stages
 from dpem.fitting.loop import run_em
 from dpem.gate.mapped_rows import MappedRowsGate
@@ -30,20 +31,28 @@ from dpem.statistics.simple import CountedRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from dpem.data import RowSource
     from dpem.data.table_grid import TableGrid
     from dpem.estimator.base import PublicRandom
-    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.base import Gate
+    from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
-    from dpem.gate.release import ReleaseGate
     from dpem.gate.released import ReleasedStatistics
     from dpem.plugin.checks import ModelShape
     from dpem.plugin.family import ExponentialFamily, Parameters
 
-__all__ = ["DEFAULT_ITERATIONS", "FittedModel", "ModelRequest", "fit_model", "fit_plain_model"]
+__all__ = [
+    "DEFAULT_ITERATIONS",
+    "FittedModel",
+    "ModelRequest",
+    "fit_model",
+    "fit_plain_model",
+    "noise_of_statistics",
+]
 
 DEFAULT_ITERATIONS = 15
 _PLAIN_ROWS = 4096
@@ -63,10 +72,11 @@ class ModelRequest:
     shape: ModelShape
     iterations: int
 
-    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+    def plan(self, **terms: Unpack[Terms]) -> Plan:
         """Return all stages."""
+        adjacency = terms["adjacency"]
         stages, left = [], 1.0
-        if adjacency == "add_remove":
+        if not adjacency.n_rows_public:
             stages.append(Stage("rows", _ROWS, CountedRows().sensitivity(adjacency)))
             left -= _ROWS
         if self.model.start_centres:
@@ -74,10 +84,8 @@ class ModelRequest:
             left -= _START
         one = self.statistic({}).sensitivity(adjacency)
         growth = _GROWTH ** (np.arange(self.iterations) / self.iterations)
-        stages += [
-            Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())
-        ]
-        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+        stages += Stage.numbered("em", left * growth / growth.sum(), one)
+        return Plan.build(stages, **terms)
 
     def statistic(self, parameters: Parameters) -> ClippedStatistic:
         """Return the statistic under these parameters."""
@@ -140,10 +148,9 @@ class _Step:
                 after = model.m_step(sums.copy(), copies, self.n_rows, noise)
             return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
         except Exception as error:  # noqa: BLE001  (whatever it is, it is about released values)
-            warnings.warn(
+            warn(
                 f"A step of {type(model).__name__} was left out: its m_step failed on noisy sums ({error}).",
                 ModelWarning,
-                stacklevel=2,
             )
             return before
 
@@ -157,7 +164,7 @@ class FittedModel:
 
 
 def fit_model(
-    gate: ReleaseGate,
+    gate: Gate,
     request: ModelRequest,
     n_rows: int | None,
     random_state: PublicRandom,
@@ -183,8 +190,7 @@ def fit_model(
     )
     step = _Step(request, n)
     first = _State(start, 0, np.zeros(request.shape.n_statistics), 0.0, 0.0)
-    stages = [f"em {j + 1}" for j in range(request.iterations)]
-    last, before, _ = run_em(gate, step, first, stages, progress)
+    last, before, _ = run_em(gate, step, first, gate.plan.numbered("em"), progress)
 
     def redraw(random_state: PublicRandom) -> Parameters:
         noise = step.noise(last)
@@ -194,7 +200,7 @@ def fit_model(
     return FittedModel(last.parameters, redraw)
 
 
-def _noisy_rows(gate: ReleaseGate) -> float:
+def _noisy_rows(gate: Gate) -> float:
     released = gate.release("rows", CountedRows())
     return max(1.0, float(released.values[0]))
 
@@ -230,3 +236,16 @@ def fit_plain_model(
         if change <= tol:
             return parameters, step
     return parameters, request.iterations
+
+
+def noise_of_statistics(request: ModelRequest, plan: Plan, n_rows: int) -> list[ExpectedNoise]:
+    """Return the noise of the mean of a row's statistics within a component, over the norm they are cut to.
+
+    Sums of the second half of the steps are averaged by their precision.
+    """
+    steps = plan.numbered("em")
+    statistic = request.statistic({})
+    precision = sum((statistic.unit / stage.noise_stddev) ** 2 for stage in steps[len(steps) // 2 :])
+    size = max(request.model.start_centres, 1) / n_rows / math.sqrt(precision)
+    against = "the norm that a row's statistics are cut to"
+    return [ExpectedNoise("statistics of a component", None, size, None, size, against)]

@@ -1,6 +1,8 @@
 """The privacy core: row bound -> sensitivity -> mechanism -> event -> accountant -> ledger.
 
-It imports no data and no model. Read the files in that order.
+Read the files in that order.
+
+May import: errors and argument checks alone. Never sees: data, models.
 """
 
 from dpem.privacy.accountants import accountant_named, compare

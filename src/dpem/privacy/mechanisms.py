@@ -7,6 +7,7 @@ sampler and an accountant before it may be added here.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,25 @@ from dpem.privacy.randomness import entropy
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GaussianMechanism", "LaplaceMechanism", "NoisyIntegers"]
+    from dpem.privacy.sensitivity import Norm
+
+__all__ = ["GaussianMechanism", "LaplaceMechanism", "NoiseKind", "NoisyIntegers"]
 
 # Statistics are clipped here before noise: per coordinate and without looking at other rows, hence
 # without raising any sensitivity; noise below 2^62 then cannot overflow (docs/proofs/noise.md, 5).
 _LARGEST_STATISTIC = 2**62 - 1
+
+
+class NoiseKind(StrEnum):
+    """The distribution of the noise, which decides the norm that a sensitivity is measured in."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+
+    @property
+    def norm(self) -> Norm:
+        """The norm of the sensitivity that this noise needs."""
+        return "l2" if self is NoiseKind.GAUSSIAN else "l1"
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,11 @@ class Adjacency(StrEnum):
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"
 
+    @property
+    def n_rows_public(self) -> bool:
+        """Whether the number of rows is public; where it is not, a fit that needs it must buy it."""
+        return self is Adjacency.REPLACE_ONE
+
     @classmethod
     def parse(cls, value: Any) -> Adjacency:
         """Return the relation with this name, or raise the house error."""

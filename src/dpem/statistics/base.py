@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["JointStatistic", "PreparedStatistic", "RowStatistic", "require_gaussian"]
@@ -39,7 +40,7 @@ class RowStatistic(Protocol):
         """How many low bits of the sum are dropped before release, so that many rows fit 64 bits."""
         ...
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Sensitivity of what is released, each entry divided by its relative noise.
 
         Dropping low bits rounds a sum down, which can add 1 to the change of every entry.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["Histograms", "PairTables", "cells_of_levels"]
@@ -64,7 +65,7 @@ class Histograms:
         """All cells of all histograms."""
         return self.n_parts * sum(self.n_cells)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of vectors of norm sqrt(T) in a cone."""
         return _in_tables(len(self.columns), adjacency, norm)
 
@@ -137,7 +138,7 @@ class PairTables:
             total += int((np.diff(starts) * (starts[-1] - starts[1:])).sum())
         return total * self.n_parts
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of vectors of norm sqrt(T) in a cone."""
         return _in_tables(self.n_tables, adjacency, norm)
 
@@ -174,7 +175,7 @@ class PairTables:
         return grams
 
 
-def _in_tables(n_tables: int, adjacency: str, norm: Norm) -> float:
+def _in_tables(n_tables: int, adjacency: Adjacency, norm: Norm) -> float:
     require_gaussian(norm)
     return sensitivity.histograms(n_tables, adjacency)
 

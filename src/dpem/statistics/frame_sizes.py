@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
     from dpem.statistics.gaussian import GaussianComponents
 
@@ -34,7 +35,7 @@ class FrameSizes:
         """One number."""
         return 1
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
@@ -232,7 +233,7 @@ class FrameMoments:
         shared = triangle if self.pooled else np.zeros(0)
         return np.concatenate([np.tile(per_component, k), shared, np.ones(self.n_others)])
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return Eq. (S-9) in released units, with the rounding down of every entry."""
         require_gaussian(norm)
         return sensitivity.coarse(

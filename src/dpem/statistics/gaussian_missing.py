@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
     from dpem.statistics.gaussian import ReleasedMoments
     from dpem.statistics.missing_patterns import Frames
@@ -190,7 +191,7 @@ class CentredMoments:
         """What a known cell adds to its column's count."""
         return math.floor(2.0**ROW_BITS * _KNOWN_PART / math.sqrt(self.moments.n_columns))
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of moments and counts together, in released units."""
         require_gaussian(norm)
         row = root_up(Fraction(4**ROW_BITS + self.moments.n_columns * self.one_cell**2))

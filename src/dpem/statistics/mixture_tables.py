@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["ROW_UNIT", "MixtureTables"]
@@ -66,7 +67,7 @@ class MixtureTables:
     def _n_missing(self) -> int:
         return sum(one is not None for one in self.missing)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of vectors of bounded norm in a cone."""
         require_gaussian(norm)
         bound = math.sqrt(1 + len(self.tables) + self._n_missing) * ROW_UNIT

@@ -22,6 +22,7 @@ from dpem.statistics.exact import exact_product
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
@@ -64,7 +65,7 @@ class Sums:
         """The columns, and one for the count."""
         return self.n_columns + self.counted
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Joint count and sum, or the sum alone."""
         require_gaussian(norm)
         return sensitivity.joint(GRID if self.counted else 0.0, GRID, 0.0, adjacency)
@@ -89,7 +90,7 @@ class CountedRows:
     noise_shape: None = None
     coarse_bits: int = 0
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
@@ -115,7 +116,7 @@ class DistanceHistogram:
         """One entry per bin."""
         return len(self.edges)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
@@ -160,7 +161,7 @@ class SecondMoments:
         """What the squared radius is in the sums."""
         return unit_scale(len(self.centre), SQUARED_BITS) ** 2
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of second moments in the ball of 13-bit rows."""
         require_gaussian(norm)
         return sensitivity.second_moments(2.0**SQUARED_BITS, adjacency)
@@ -199,7 +200,7 @@ class CellHistogram:
         """All leaves."""
         return len(self.starts)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
@@ -242,7 +243,7 @@ class IntervalSum:
         """One, and one for the count."""
         return 1 + self.counted
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(GRID, adjacency, counted=self.counted)
@@ -272,7 +273,7 @@ class SquaredDistances:
         """The squared distance, in grid units, of one unit of the sum."""
         return 4 * GRID * GRID / 2.0**LINEAR_BITS
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
@@ -308,7 +309,7 @@ class ColumnSquares:
         """What a square of 1 is in the sums."""
         return 2.0**LINEAR_BITS / self.clip
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of clipped vectors in a cone."""
         require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=True)
@@ -354,7 +355,7 @@ class RelativeSums:
         """The weight of a count, on the grid."""
         return math.floor(self.count_weight * 2.0**LINEAR_BITS)
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return the joint sensitivity."""
         require_gaussian(norm)
         return sensitivity.joint(float(self.count_units), 2.0**LINEAR_BITS, 0.0, adjacency)

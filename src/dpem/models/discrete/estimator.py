@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
+from dpem.estimator.arguments import stores_arguments, whole
 from dpem.estimator.summary import column_names, label_of
 from dpem.models.discrete.summary import figures_of_laws, profile_of_classes
 from dpem.plugin.clipped import read_only
@@ -18,10 +19,12 @@ from dpem.plugin.product_mixture import CategoricalFamily, PoissonFamily, Produc
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
     from dpem.data import Schema
+    from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger
     from dpem.estimator.summary import Profile
     from dpem.plugin.family import Parameters
@@ -35,11 +38,16 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
     """What the three share."""
 
     _part: ClassVar[str] = "class"
+    _constraints: ClassVar[Constraints] = {"n_components": whole()}
 
     n_components: int
     weights_: NDArray[np.float64]
     _model: ProductMixture
 
+    max_iter: int | None
+    tol: float
+
+    @stores_arguments
     def __init__(
         self,
         n_components: int = 1,
@@ -58,22 +66,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.schema = schema
-        self.adjacency = adjacency
-        self.rows_per_person = rows_per_person
-        self.person = person
-        self.data_quality = data_quality
-        self.max_iter = max_iter
-        self.tol = tol
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
     def _joint(self, X: Any) -> NDArray[np.float64]:
         return self._model.log_joint(self._table(X), read_only(self.parameters_)).T
@@ -123,10 +116,9 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         drawn = self._as_declared(self._model.sample_labelled(labels, locked, random_state))
         return (drawn, labels) if return_components else drawn
 
-    def _keep(self, schema: Schema, parameters: Parameters) -> None:
-        super()._keep(schema, parameters)
-        self.weights_ = parameters["weights"]
-        self.n_components_ = len(self.weights_)
+    def _attributes(self, schema: Schema, parameters: Parameters) -> dict[str, Any]:
+        weights = parameters["weights"]
+        return super()._attributes(schema, parameters) | {"weights_": weights, "n_components_": len(weights)}
 
     def _check_parameters(self) -> None:
         self._model.check_parameters(self.parameters_)
@@ -187,15 +179,15 @@ class CategoricalMixture(_DiscreteMixture):
     probabilities_: list[NDArray[np.float64]]
     categories_: list[tuple[Any, ...]]
 
-    def _keep(self, schema: Schema, parameters: Parameters) -> None:
-        super()._keep(schema, parameters)
-        self.probabilities_ = self._model.tables(parameters)
-        self.categories_ = [
+    def _attributes(self, schema: Schema, parameters: Parameters) -> dict[str, Any]:
+        found = super()._attributes(schema, parameters)
+        categories = [
             tuple(range(int(column.limits[0]), int(column.limits[1]) + 1))
             if column.categories is None
             else column.categories
             for column in schema.columns
         ]
+        return found | {"probabilities_": found["_model"].tables(parameters), "categories_": categories}
 
     def _profile(self) -> Profile:
         header = [
@@ -210,7 +202,7 @@ class CategoricalMixture(_DiscreteMixture):
         return figures_of_laws(self, self.categories_, self.probabilities_)
 
     def _make_model(self, schema: Schema) -> CategoricalFamily:
-        k = _validate.integer(self.n_components, "n_components")
+        k = self.n_components
         sizes, first = [], []
         for column in schema.columns:
             low, high = column.limits
@@ -225,8 +217,8 @@ class CategoricalMixture(_DiscreteMixture):
             first.append(low)
         return CategoricalFamily(k, tuple(sizes), tuple(first))
 
-    def _columns(self, X: Any) -> Schema:
-        schema = super()._columns(X)
+    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
+        schema = super()._declared(names, n_columns)
         return _of_whole_numbers(schema) if self.schema is None else schema
 
 
@@ -277,9 +269,9 @@ class BernoulliMixture(_DiscreteMixture):
     _public_name: ClassVar[str] = "dpem.BernoulliMixture"
     probabilities_: NDArray[np.float64]
 
-    def _keep(self, schema: Schema, parameters: Parameters) -> None:
-        super()._keep(schema, parameters)
-        self.probabilities_ = parameters["probabilities"][:, 1::2]
+    def _attributes(self, schema: Schema, parameters: Parameters) -> dict[str, Any]:
+        found = super()._attributes(schema, parameters)
+        return found | {"probabilities_": parameters["probabilities"][:, 1::2]}
 
     def _profile(self) -> Profile:
         errors = self.standard_errors_["probabilities"][:, 1::2]
@@ -290,7 +282,7 @@ class BernoulliMixture(_DiscreteMixture):
         return figures_of_laws(self, [("no", "yes")] * len(laws), laws)
 
     def _make_model(self, schema: Schema) -> CategoricalFamily:
-        k = _validate.integer(self.n_components, "n_components")
+        k = self.n_components
         for column in schema.columns:
             if column.limits != (0.0, 1.0) or column.kind in {"categorical", "ordered"}:
                 raise InvalidArgumentError(
@@ -300,8 +292,8 @@ class BernoulliMixture(_DiscreteMixture):
         d = len(schema.columns)
         return CategoricalFamily(k, (2,) * d, (0.0,) * d)
 
-    def _columns(self, X: Any) -> Schema:
-        return _of_whole_numbers(super()._columns(X))
+    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
+        return _of_whole_numbers(super()._declared(names, n_columns))
 
 
 class PoissonMixture(_DiscreteMixture):
@@ -350,15 +342,14 @@ class PoissonMixture(_DiscreteMixture):
     _public_name: ClassVar[str] = "dpem.PoissonMixture"
     means_: NDArray[np.float64]
 
-    def _keep(self, schema: Schema, parameters: Parameters) -> None:
-        super()._keep(schema, parameters)
-        self.means_ = parameters["means"]
+    def _attributes(self, schema: Schema, parameters: Parameters) -> dict[str, Any]:
+        return super()._attributes(schema, parameters) | {"means_": parameters["means"]}
 
     def _profile(self) -> Profile:
         return profile_of_classes(self, column_names(self), self.means_, self.standard_errors_["means"])
 
     def _make_model(self, schema: Schema) -> PoissonFamily:
-        k = _validate.integer(self.n_components, "n_components")
+        k = self.n_components
         for column in schema.columns:
             if not column.is_number or column.limits[0] != 0.0:
                 raise InvalidArgumentError(
@@ -367,8 +358,8 @@ class PoissonMixture(_DiscreteMixture):
                 )
         return PoissonFamily(k, tuple(column.limits[1] for column in schema.columns))
 
-    def _columns(self, X: Any) -> Schema:
-        return _of_whole_numbers(super()._columns(X))
+    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
+        return _of_whole_numbers(super()._declared(names, n_columns))
 
 
 def _of_whole_numbers(schema: Schema) -> Schema:

@@ -18,7 +18,14 @@ if TYPE_CHECKING:
     from dpem.estimator.base import PrivacyStatement, PublicRandom
     from dpem.models.factor_analysis.em import Factors
 
-__all__ = ["FactorDensityMixin"]
+__all__ = ["FactorDensityMixin", "arrays_of"]
+
+
+def arrays_of(mean: NDArray[np.float64], factors: Factors) -> dict[str, Any]:
+    """Return mean and factors under scikit-learn's names."""
+    factors = factors.rotated()
+    components = np.ascontiguousarray(factors.loadings.T)
+    return {"mean_": mean, "components_": components, "noise_variance_": factors.noise}
 
 
 class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
@@ -40,12 +47,6 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def _keep(self, mean: NDArray[np.float64], factors: Factors) -> None:
-        factors = factors.rotated()
-        self.mean_ = mean
-        self.components_ = np.ascontiguousarray(factors.loadings.T)
-        self.noise_variance_ = factors.noise
 
     def _inner(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return W' Psi^-1, (k, d), and I + W' Psi^-1 W."""

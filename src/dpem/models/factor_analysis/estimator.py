@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -13,16 +12,15 @@ from dpem._threads import one_thread
 from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import number, stores_arguments, whole
+from dpem.estimator.base import Adjacency, PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
 from dpem.fitting.standard_errors import spread_of_draws
 from dpem.gate.plan import Plan, PrivacyUnit
-from dpem.gate.progress import Progress
-from dpem.models.factor_analysis.density import FactorDensityMixin
+from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
 from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
 from dpem.models.factor_analysis.fit import FactorRequest, FactorShape, fit_moment
-from dpem.models.factor_analysis.forecast import noise_of_factors
-from dpem.models.factor_analysis.summary import figures_of, profile_of, spread_of
+from dpem.models.factor_analysis.summary import figures_of, noise_of_factors, profile_of, spread_of
 from dpem.statistics.projection import ProjectedDomain, orthonormal_basis
 
 if TYPE_CHECKING:
@@ -32,8 +30,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.data import Domain, RowSource, Schema
+    from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
     from dpem.estimator.summary import Profile
+    from dpem.gate.base import Gate
+    from dpem.gate.progress import Progress
     from dpem.models.factor_analysis.em import Moment
     from dpem.models.factor_analysis.fit import FittedMoment
 
@@ -134,9 +135,16 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 
     _public_name: ClassVar[str] = "dpem.FactorAnalysis"
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("mean_", "components_", "noise_variance_")
+    _constraints: ClassVar[Constraints] = {"n_components": whole(), "max_iter": whole(), "tol": number()}
 
     standard_errors_: dict[str, NDArray[np.float64]]
 
+    n_components: int
+    basis: Any
+    max_iter: int
+    tol: float
+
+    @stores_arguments
     def __init__(
         self,
         n_components: int = 2,
@@ -157,96 +165,92 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.basis = basis
-        self.adjacency = adjacency
-        self.rows_per_person = rows_per_person
-        self.person = person
-        self.data_quality = data_quality
-        self.max_iter = max_iter
-        self.tol = tol
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
     # -- fit ---------------------------------------------------------------------------------------------
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the factors.
-
-        The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
-        the domain, values beyond the bounds are clipped, and neither raises.
-
-        Parameters
-        ----------
-        X : array, DataFrame, path, function, Dask or Spark table, or tensor
-            Numeric rows, wherever they are (docs/scale.md).
-        y : ignored
-            For scikit-learn's pipelines.
-
-        Returns
-        -------
-        self
-        """
-        self._check_arguments()
-        random_state = self._random()
-        source, domain = self._source(X, keep_distances=self._keeps_distances)
-        progress = Progress("FactorAnalysis", self.verbose)
-        request, projected = self._request(domain)
-        if self._plain:
-            rows = self._plain_rows(source, domain)
-            return self._fit_plain(source, rows, request.n_components, random_state, progress)
-        n_rows = self._public_rows(source)
-        plan = self._plan(request, n_rows, domain, source.names)
-        gate = self._gate(plan, source, domain, projected)
-        with self._charged():
-            quality = self._release_quality(gate)
-            fitted = fit_moment(gate, request, n_rows, random_state, progress)
-            progress.step("factors")
-            with one_thread():
-                mean, factors, n_iter = self._fit_factors(fitted, projected, random_state)
-            progress.step("standard errors")
-            errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
-        # All at once, so that no interrupt leaves parameters beside another fit's statement.
-        scale = domain.scale
-        # Public knowledge: the mean lies in the bounds.
-        self._keep(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
-        units = (scale, scale, scale**2)
-        self.standard_errors_ = {
-            name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)
-        }
-        self.n_iter_ = n_iter
-        self._state(gate, source, quality)
-        return self
-
-    def _check_arguments(self) -> None:
-        _validate.integer(self.n_components, "n_components")
-        _validate.integer(self.max_iter, "max_iter")
-        _validate.non_negative(self.tol, "tol")
-        self._check_budget()
 
     @property
     def _keeps_distances(self) -> bool:
         return self.basis is not None
 
-    def _request(self, domain: Domain) -> tuple[FactorRequest, ProjectedDomain | None]:
-        """Return what the arguments ask for, and the domain as the basis sees it."""
-        d, k = domain.n_columns, self.n_components
-        basis = None if self.basis is None else orthonormal_basis(self.basis, d)
-        most, what = (d, "columns") if basis is None else (basis.shape[1], "directions of the basis")
+    def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
+        domain = self._domain(n_columns, names, keep_distances=self._keeps_distances)
+        basis = None if self.basis is None else orthonormal_basis(self.basis, n_columns)
+        most, what = (n_columns, "columns") if basis is None else (basis.shape[1], "directions of the basis")
+        k = self.n_components
         if k > most:
             raise _validate.fail(f"at most as many factors as {what} ({most})", "n_components", k)
         if basis is None:
-            return FactorRequest(k, d), None
+            return PublicFacts(domain, n_rows, names, FactorRequest(k, n_columns))
         projected = ProjectedDomain(domain, basis)
-        return FactorRequest(k, projected.n_columns, (d, basis.shape[1])), projected
+        request = FactorRequest(k, projected.n_columns, (n_columns, basis.shape[1]))
+        return PublicFacts(domain, n_rows, names, request, projected)
+
+    def _plan(self, public: PublicFacts) -> Plan:
+        request: FactorRequest = public.request
+        plan = self._with_quality(request.plan(**self._terms))
+        if public.n_rows is None:
+            for kind in FactorShape.all_kinds():  # whichever it will be: its noise must be one to be drawn
+                plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)
+            return plan
+        shape = FactorShape.allowed(request.n_columns, public.n_rows, plan)
+        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        if public.n_rows is None:
+            return
+        request: FactorRequest = public.request
+        shape = FactorShape.allowed(request.n_columns, public.n_rows, plan)
+        most = request.n_columns if request.basis_shape is None else request.basis_shape[1]
+        if not _warn_if_hidden(request.n_components, most, shape, plan) and request.basis_shape is None:
+            _, entries = noise_of_factors(request, plan, public.n_rows, self._planned_columns(public))
+            also = ", narrower public bounds"
+            warn_of_column_noise(entries, public.numeric_domain, plan, also, parameter="mean")
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        domain, projected = public.numeric_domain, cast("ProjectedDomain | None", public.grid)
+        fitted = fit_moment(gate, public.request, public.n_rows, random_state, progress)
+        progress.step("factors")
+        with one_thread():
+            mean, factors, n_iter = self._fit_factors(fitted, projected, random_state)
+        progress.step("standard errors")
+        errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
+        scale = domain.scale
+        units = (scale, scale, scale**2)
+        # Public knowledge: the mean lies in the bounds.
+        found = arrays_of(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
+        spread = {name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)}
+        return found | {"standard_errors_": spread, "n_iter_": n_iter}
+
+    def _run_plain(
+        self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        rows = self._plain_rows(source, public.numeric_domain)
+        mean = rows.mean(axis=0)
+        centred = (rows - mean) / np.sqrt(len(rows))
+        n, d = rows.shape
+        moment: Moment = DenseMoment(centred.T @ centred)
+        if d > n:
+            moment = LowRankMoment(centred.T, np.eye(n), np.zeros(d))
+        progress.step("factors")
+        factors, n_iter = fit_factors(
+            moment,
+            self.n_components,
+            random_state,
+            least_noise=1e-6,
+            max_iter=self.max_iter,
+            tol=self.tol,
+        )
+        if n_iter >= self.max_iter:
+            warn(
+                f"Plain EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+        found = arrays_of(mean, Factors(factors.loadings, np.maximum(factors.noise, _SMALLEST_PLAIN_NOISE)))
+        errors = {name: np.zeros_like(found[f"{name}_"]) for name in _PARTS}
+        return found | {"standard_errors_": errors, "n_iter_": n_iter}
 
     def _weakness(self) -> str:
         """Compare what noise does to a column's mean with the column's own deviation."""
@@ -275,68 +279,12 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     def _spread(self) -> dict[str, float]:
         return spread_of(self)
 
-    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
-        planned, domain = self._columns_to_plan(columns, spread)
-        request, _ = self._request(domain)
-        plan = self._plan(request, n_rows, domain, planned.names)
-        granted, noise = noise_of_factors(request, plan, n_rows, planned)
-        asked = {"factors that stand out": self.n_components}
-        return Forecast(plan, asked, granted, noise, planned.assumption)
-
-    def _plan(
-        self,
-        request: FactorRequest,
-        n_rows: int | None,
-        domain: Domain,
-        names: Sequence[str] | None = None,
-    ) -> Plan:
-        """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
-        plan = self._with_quality(
-            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
+        columns = self._planned_columns(public, spread)
+        granted, noise = noise_of_factors(public.request, plan, n_rows, columns)
+        return Forecast(
+            plan, {"factors that stand out": self.n_components}, granted, noise, columns.assumption
         )
-        if n_rows is None:
-            for kind in FactorShape.all_kinds():  # whichever it will be: its noise must be one to be drawn
-                plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)
-            return plan
-        shape = FactorShape.allowed(request.n_columns, n_rows, plan)
-        most = request.n_columns if request.basis_shape is None else request.basis_shape[1]
-        refined = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
-        if not _warn_if_hidden(request.n_components, most, shape, plan) and request.basis_shape is None:
-            columns = self._planned_columns(domain, names)
-            _, entries = noise_of_factors(request, refined, n_rows, columns)
-            means = [entry for entry in entries if entry.parameter == "mean"]
-            self._warn_of_noise(means, domain, plan, ", narrower public bounds", stacklevel=3)
-        return refined
-
-    def _fit_plain(
-        self,
-        source: RowSource,
-        rows: NDArray[np.float64],
-        k: int,
-        random_state: PublicRandom,
-        progress: Progress,
-    ) -> Self:
-        mean = rows.mean(axis=0)
-        centred = (rows - mean) / np.sqrt(len(rows))
-        n, d = rows.shape
-        moment: Moment = DenseMoment(centred.T @ centred)
-        if d > n:
-            moment = LowRankMoment(centred.T, np.eye(n), np.zeros(d))
-        progress.step("factors")
-        factors, self.n_iter_ = fit_factors(
-            moment, k, random_state, least_noise=1e-6, max_iter=self.max_iter, tol=self.tol
-        )
-        if self.n_iter_ >= self.max_iter:
-            warnings.warn(
-                f"Plain EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        self._keep(mean, Factors(factors.loadings, np.maximum(factors.noise, _SMALLEST_PLAIN_NOISE)))
-        fitted = (self.mean_, self.components_, self.noise_variance_)
-        self.standard_errors_ = {name: np.zeros_like(v) for name, v in zip(_PARTS, fitted, strict=True)}
-        self._state_not_private(source)
-        return self
 
     def _fit_factors(
         self, fitted: FittedMoment, projected: ProjectedDomain | None, random_state: PublicRandom
@@ -464,7 +412,9 @@ def factors_allowed(
     """
     n, d = _validate.integer(n_rows, "n_rows"), _validate.integer(n_columns, "n_columns")
     unit = PrivacyUnit(_validate.integer(rows_per_person, "rows_per_person"))
-    plan = FactorRequest(1, d).plan(epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+    plan = FactorRequest(1, d).plan(
+        epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit
+    )
     return _allowed(d, FactorShape.allowed(d, n, plan))
 
 
@@ -483,6 +433,5 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> b
         f"about {allowed} factors that share half of the variance. The rest may be noise. Use epsilon "
         f"of about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
         WeakSignalWarning,
-        stacklevel=4,
     )
     return True

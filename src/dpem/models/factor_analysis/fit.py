@@ -18,7 +18,7 @@ from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.ball import Frame, first_frame, narrower_frame
 from dpem.fitting.noise import noise_of_one_row
 from dpem.fitting.shrinkage import clear_part, noise_edge
-from dpem.gate.plan import Plan, Stage
+from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
 from dpem.models.factor_analysis.one_round import MomentRound, Spread
 from dpem.statistics.frame_sizes import FrameSizes
@@ -26,14 +26,17 @@ from dpem.statistics.gaussian import FrameMoments
 from dpem.statistics.simple import ColumnSquares, DistanceHistogram, RelativeSums
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
-    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.base import Gate
+    from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
-    from dpem.gate.release import ReleaseGate
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.factor_analysis.em import Factors, Moment
+    from dpem.privacy.neighbours import Adjacency
     from dpem.statistics.base import RowStatistic
 
 __all__ = ["FactorRequest", "FactorShape", "FittedMoment", "fit_moment"]
@@ -89,19 +92,14 @@ class FactorRequest:
             groups.append(np.array([directions]))
         return weights / weights.sum(), groups
 
-    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+    def plan(self, **terms: Unpack[Terms]) -> Plan:
         """Return the first stage, and one that holds the rest until the number of rows is known."""
-        first = DistanceHistogram(np.zeros((1, self.n_columns)), np.ones(1)).sensitivity(adjacency)
+        first = DistanceHistogram(np.zeros((1, self.n_columns)), np.ones(1)).sensitivity(terms["adjacency"])
         stages = [Stage("radius", _RADIUS, first), Stage(_RESERVED, 1 - _RADIUS, first)]
-        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+        return Plan.build(stages, **terms)
 
-    def stages(self, shape: FactorShape, adjacency: str) -> list[Stage]:
+    def stages(self, shape: FactorShape, adjacency: Adjacency) -> list[Stage]:
         """Return the stages after the first."""
-        shares = {"centre": _CENTRE, "spread": _SPREAD, "scale": _SCALE}
-        for j, share in enumerate(_MOMENTS[shape.rounds], 1):
-            shares |= {f"size {j}": _SIZE[shape.rounds], f"moment {j}": share}
-        if shape.rounds > 1:
-            shares["size"] = _SIZE[shape.rounds]
         # One statistic of every kind: frames, centres and radii do not change sensitivities.
         origin = np.zeros(self.n_columns)
         frame = Spread(origin, np.ones(self.n_columns)).components(0.0)
@@ -112,10 +110,14 @@ class FactorRequest:
             "size": FrameSizes(frame, 1.0),
             "moment": FrameMoments(frame, 1, "full", 1.0, 1.0),
         }
-        sensitivities = {name: query.sensitivity(adjacency) for name, query in queries.items()}
-        return [
-            Stage(name, share, sensitivities[name.rstrip(" 0123456789")]) for name, share in shares.items()
-        ]
+        one_row = {name: query.sensitivity(adjacency) for name, query in queries.items()}
+        first = {"centre": _CENTRE, "spread": _SPREAD, "scale": _SCALE}
+        stages = [Stage(name, share, one_row[name]) for name, share in first.items()]
+        size = _SIZE[shape.rounds]
+        for number, share in enumerate(_MOMENTS[shape.rounds], 1):
+            stages.append(Stage(StageName("size", number), size, one_row["size"]))
+            stages.append(Stage(StageName("moment", number), share, one_row["moment"]))
+        return [*stages, Stage("size", size, one_row["size"])] if shape.rounds > 1 else stages
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,7 @@ class FittedMoment:
 
 
 def fit_moment(
-    gate: ReleaseGate,
+    gate: Gate,
     request: FactorRequest,
     n_rows: int | None,
     random_state: PublicRandom,
@@ -203,11 +205,11 @@ def fit_moment(
     for j in range(1, shape.rounds + 1):
         progress.step(f"moment {j} of {shape.rounds}")
         with one_thread():  # eigenvalues and inverses change bits with the number of threads
-            size, size_noise = _size(gate, f"size {j}", spread, n)
+            size, size_noise = _size(gate, StageName("size", j), spread, n)
             spread = spread.times(size)
             step = MomentRound.build(
                 gate.plan,
-                f"moment {j}",
+                StageName("moment", j),
                 spread,
                 n,
                 widening=shape.widening,
@@ -215,7 +217,7 @@ def fit_moment(
                 sized=size_noise < _GOOD_SIZE,
                 single=shape.rounds == 1,
             )
-            released = gate.release(f"moment {j}", step.statistic)
+            released = gate.release(StageName("moment", j), step.statistic)
             mean, moment = step.moment(released)
             least_noise = min(0.4, max(0.003, _PASSED_ON * step.edge(released)))
             if request.basis_shape is None and isinstance(moment, DenseMoment):
@@ -238,7 +240,7 @@ def fit_moment(
     return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
 
 
-def _first_spread(gate: ReleaseGate, request: FactorRequest, frame: Frame) -> Spread:
+def _first_spread(gate: Gate, request: FactorRequest, frame: Frame) -> Spread:
     """Buy a centre within the first radius, a radius about it, and how wide each column is."""
     d, n = request.n_columns, frame.n_rows
     sums = RelativeSums(frame.centre[None], frame.radius, 0.0)
@@ -288,7 +290,7 @@ def _relative_variances(
     return result
 
 
-def _size(gate: ReleaseGate, stage: str, spread: Spread, n: float) -> tuple[float, float]:
+def _size(gate: Gate, stage: str, spread: Spread, n: float) -> tuple[float, float]:
     """Buy what a covariance must be multiplied by so that rows have |z|^2 = d on average, and its noise.
 
     Rows count up to a cap: three times the average, more where there is room for it, since tails matter.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
-from dpem import _validate
 from dpem._warnings import warn
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
 from dpem.errors import FewerComponentsWarning, InvalidArgumentError
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import number, optional, stores_arguments, whole, word
+from dpem.estimator.base import PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
 from dpem.estimator.saved_arrays import (
     require,
@@ -20,14 +21,12 @@ from dpem.estimator.saved_arrays import (
     require_numbers,
 )
 from dpem.fitting.standard_errors import spread_of_draws
-from dpem.gate.progress import Progress
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_mixture.fit import MixtureRequest, MixtureShape, fit_mixture
-from dpem.models.gaussian_mixture.forecast import noise_of_mixture
 from dpem.models.gaussian_mixture.missing import expected_rows
 from dpem.models.gaussian_mixture.plain import fit_plain
 from dpem.models.gaussian_mixture.score import PrivateScoreMixin
-from dpem.models.gaussian_mixture.summary import figures_of, profile_of, spread_of
+from dpem.models.gaussian_mixture.summary import figures_of, noise_of_mixture, profile_of, spread_of
 
 if TYPE_CHECKING:
     import os
@@ -35,17 +34,20 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, Schema
-    from dpem.estimator.base import Ledger
+    from dpem.data import Domain, RowSource, Schema
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicRandom
     from dpem.estimator.summary import Profile
+    from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
-    from dpem.models.gaussian_mixture.fit import FittedMixture
+    from dpem.gate.progress import Progress
     from dpem.models.gaussian_mixture.m_step import MixtureState
     from dpem.statistics.gaussian import Covariance
 
 __all__ = ["GaussianMixture"]
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
+_PARTS = ("weights", "means", "covariances")
 _DRAWS = 100  # of the noise, for standard errors
 
 
@@ -146,6 +148,15 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
 
     _public_name: ClassVar[str] = "dpem.GaussianMixture"
     _fitted_arrays: ClassVar[tuple[str, ...]] = ("weights_", "means_", "covariances_")
+    _constraints: ClassVar[Constraints] = {
+        "n_components": whole(),
+        "covariance_type": word(COVARIANCES),
+        "max_iter": optional(whole()),
+        "background_weight": number(0.0, 0.5),
+        "missing": optional(word(("em",))),
+        "tol": number(),
+        "reg_covar": number(),
+    }
 
     weights_: NDArray[np.float64]
     means_: NDArray[np.float64]
@@ -153,6 +164,16 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     background_: BackgroundComponents
     standard_errors_: dict[str, NDArray[np.float64]]
 
+    n_components: int
+    covariance_type: str
+    max_iter: int | None
+    means_init: Any
+    background_weight: float
+    missing: str | None
+    tol: float
+    reg_covar: float
+
+    @stores_arguments
     def __init__(
         self,
         n_components: int = 1,
@@ -177,104 +198,27 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.covariance_type = covariance_type
-        self.adjacency = adjacency
-        self.rows_per_person = rows_per_person
-        self.person = person
-        self.data_quality = data_quality
-        self.max_iter = max_iter
-        self.means_init = means_init
-        self.background_weight = background_weight
-        self.missing = missing
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
     # -- fit ---------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the mixture.
+    @property
+    def _keeps_distances(self) -> bool:
+        return self.covariance_type == "spherical"
 
-        The budget is charged before a row is read; rows with NaN or infinite values count as the centre of
-        the domain (with ``missing="em"`` such cells are missing), values beyond the bounds are clipped, and
-        neither raises.
+    @property
+    def _allows_missing(self) -> bool:
+        return self.missing == "em"
 
-        Parameters
-        ----------
-        X : array, DataFrame, path, function, Dask or Spark table, or tensor
-            Numeric rows, wherever they are (docs/scale.md).
-        y : ignored
-            For scikit-learn's pipelines.
-
-        Returns
-        -------
-        self
-        """
-        self._check_arguments()
-        random_state = self._random()
-        source, domain = self._source(X, keep_distances=self._keeps_distances)
-        request = self._request(domain)
-        progress = Progress("GaussianMixture", self.verbose)
-        if self._plain:
-            plain = fit_plain(
-                self._plain_rows(source, domain),
-                request.n_components,
-                request.covariance,
-                max_iter=request.iterations or 100,
-                tol=_validate.non_negative(self.tol, "tol"),
-                reg_covar=_validate.non_negative(self.reg_covar, "reg_covar"),
-                means_init=public_means(self.means_init, request.n_components, source.n_columns),
-                missing=self._allows_missing,
-                random_state=random_state,
-                n_jobs=self.n_jobs,
-                progress=progress,
+    def _check_schema(self, schema: Schema) -> None:
+        super()._check_schema(schema)
+        if self._allows_missing and not any(column.missing for column in schema.columns):
+            raise InvalidArgumentError(
+                "Expected a column with missing=True in the schema for missing='em', got none: cells "
+                "without a number would go to the middle of their bounds."
             )
-            self._keep(plain.weights, plain.means, plain.covariances)
-            zeros = {"weights": self.weights_, "means": self.means_, "covariances": self.covariances_}
-            self.standard_errors_ = {name: np.zeros_like(value) for name, value in zeros.items()}
-            self.n_iter_ = plain.n_iter
-            self._state_not_private(source)
-            return self
-        n_rows = self._public_rows(source)
-        plan = self._plan(request, n_rows, domain, source.names)
-        gate = self._gate(plan, source, domain, IncompleteRows(domain) if self._allows_missing else None)
-        with self._charged():
-            quality = self._release_quality(gate)
-            fitted = fit_mixture(gate, request, n_rows, random_state, progress)
-            draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
-            weights, means, covariances = spread_of_draws(draws)
-        # All at once, so that no interrupt leaves parameters beside another fit's statement.
-        self._keep_fitted(fitted, domain)
-        self.standard_errors_ = {"weights": weights, "means": means, "covariances": covariances}
-        self.n_iter_ = fitted.shape.iterations
-        gate.n_rows = fitted.pool.n_rows
-        self._state(gate, source, quality)
-        if n_rows is None:
-            _warn_if_fewer(request, fitted.shape, gate.plan)
-        return self
-
-    def _check_arguments(self) -> None:
-        _validate.integer(self.n_components, "n_components")
-        _validate.one_of(self.covariance_type, "covariance_type", COVARIANCES)
-        if self.max_iter is not None:
-            _validate.integer(self.max_iter, "max_iter")
-        _validate.within(self.background_weight, "background_weight", 0.0, 0.5)
-        if self.missing is not None:
-            _validate.one_of(self.missing, "missing", ("em",))
-        self._check_budget()
 
     def _request(self, domain: Domain) -> MixtureRequest:
-        """Return what the arguments, which are checked, ask for."""
         means_init = public_means(self.means_init, self.n_components, domain.n_columns)
         return MixtureRequest(
             self.n_components,
@@ -285,6 +229,69 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             float(self.background_weight),
             self._allows_missing,
         )
+
+    def _public_facts(self, *facts: Any) -> PublicFacts:
+        public = super()._public_facts(*facts)
+        return replace(public, grid=IncompleteRows(public.numeric_domain)) if self._allows_missing else public
+
+    def _plan(self, public: PublicFacts) -> Plan:
+        request: MixtureRequest = public.request
+        plan = self._with_quality(request.plan(**self._terms))
+        if public.n_rows is None:
+            return plan
+        shape = MixtureShape.allowed(request, public.n_rows, plan)
+        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        if public.n_rows is None:
+            return
+        _warn_if_fewer(public.request, public.n_rows, plan)
+        _, entries = noise_of_mixture(public.request, plan, public.n_rows, self._planned_columns(public))
+        also = ", narrower public bounds, fewer components"
+        warn_of_column_noise(entries, public.numeric_domain, plan, also, parameter="mean")
+
+    def _warn_of_fit(self, public: PublicFacts, plan: Plan, gate: Gate) -> None:
+        if public.n_rows is None and gate.n_rows is not None:
+            _warn_if_fewer(public.request, gate.n_rows, plan)
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        domain = public.numeric_domain
+        fitted = fit_mixture(gate, public.request, public.n_rows, random_state, progress)
+        draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
+        errors = dict(zip(_PARTS, spread_of_draws(draws), strict=True))
+        gate.n_rows = fitted.pool.n_rows
+        state, wide, scale = fitted.state, fitted.background, domain.scale
+        background = BackgroundComponents.none(domain.n_columns)
+        if state.background.size:
+            background = BackgroundComponents(
+                state.background,
+                domain.clip(domain.from_grid(wide.means * GRID)),
+                wide.covariances * scale[:, None] * scale,
+            )
+        return _found(self._in_units(state, domain), errors, background, fitted.shape.iterations)
+
+    def _run_plain(
+        self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        request: MixtureRequest = public.request
+        plain = fit_plain(
+            self._plain_rows(source, public.numeric_domain),
+            request.n_components,
+            request.covariance,
+            max_iter=request.iterations or 100,
+            tol=self.tol,
+            reg_covar=self.reg_covar,
+            means_init=public_means(self.means_init, request.n_components, source.n_columns),
+            missing=self._allows_missing,
+            random_state=random_state,
+            n_jobs=self.n_jobs,
+            progress=progress,
+        )
+        parts = plain.weights, plain.means, plain.covariances
+        errors = {name: np.zeros_like(value) for name, value in zip(_PARTS, parts, strict=True)}
+        return _found(parts, errors, BackgroundComponents.none(source.n_columns), plain.n_iter)
 
     def _weakness(self) -> str:
         """Compare what noise does to a component's mean with the spread of its rows."""
@@ -306,50 +313,10 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     def _spread(self) -> dict[str, float]:
         return spread_of(self)
 
-    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
-        planned, domain = self._columns_to_plan(columns, spread)
-        request = self._request(domain)
-        plan = self._plan(request, n_rows, domain, planned.names)
-        granted, noise = noise_of_mixture(request, plan, n_rows, planned)
-        return Forecast(plan, {"components": self.n_components}, granted, noise, planned.assumption)
-
-    def _plan(
-        self,
-        request: MixtureRequest,
-        n_rows: int | None,
-        domain: Domain,
-        names: Sequence[str] | None = None,
-    ) -> Plan:
-        """Return the plan; where the number of rows is known, all of it, with a warning where it is poor."""
-        plan = self._with_quality(
-            request.plan(epsilon=self.epsilon, delta=self.delta, adjacency=self.adjacency, unit=self._unit)
-        )
-        if n_rows is None:
-            return plan
-        shape = MixtureShape.allowed(request, n_rows, plan)
-        _warn_if_fewer(request, shape, plan, stacklevel=4)
-        refined = plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
-        columns = self._planned_columns(domain, names)
-        _, entries = noise_of_mixture(request, refined, n_rows, columns)
-        means = [entry for entry in entries if entry.parameter == "mean"]
-        self._warn_of_noise(means, domain, plan, ", narrower public bounds, fewer components", stacklevel=3)
-        return refined
-
-    @property
-    def _keeps_distances(self) -> bool:
-        return self.covariance_type == "spherical"
-
-    @property
-    def _allows_missing(self) -> bool:
-        return self.missing == "em"
-
-    def _check_schema(self, schema: Schema) -> None:
-        super()._check_schema(schema)
-        if self._allows_missing and not any(column.missing for column in schema.columns):
-            raise InvalidArgumentError(
-                "Expected a column with missing=True in the schema for missing='em', got none: cells "
-                "without a number would go to the middle of their bounds."
-            )
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
+        columns = self._planned_columns(public, spread)
+        granted, noise = noise_of_mixture(public.request, plan, n_rows, columns)
+        return Forecast(plan, {"components": self.n_components}, granted, noise, columns.assumption)
 
     def _in_units(
         self, state: MixtureState, domain: Domain
@@ -370,30 +337,6 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
             case "spherical":
                 return np.asarray(diagonals.mean(axis=1))
         return covariances
-
-    def _keep_fitted(self, fitted: FittedMixture, domain: Domain) -> None:
-        state, wide = fitted.state, fitted.background
-        weights, means, covariances = self._in_units(state, domain)
-        background = None
-        if state.background.size:
-            scale = domain.scale
-            background = BackgroundComponents(
-                state.background,
-                domain.clip(domain.from_grid(wide.means * GRID)),
-                wide.covariances * scale[:, None] * scale,
-            )
-        self._keep(weights, means, covariances, background)
-
-    def _keep(
-        self,
-        weights: NDArray[np.float64],
-        means: NDArray[np.float64],
-        covariances: NDArray[np.float64],
-        background: BackgroundComponents | None = None,
-    ) -> None:
-        self.weights_, self.means_, self.covariances_ = weights, means, covariances
-        self.n_components_ = len(weights)
-        self.background_ = background or BackgroundComponents.none(means.shape[1])
 
     def impute(self, X: Any) -> Any:
         """Return the rows with each missing cell at its expectation given the row's other cells.
@@ -467,8 +410,24 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         require_covariances("covariances_", covariances)
 
 
-def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, stacklevel: int = 3) -> None:
-    """Say from public numbers, or the noisy number of rows, when noise leaves room for fewer components."""
+def _found(
+    parts: Sequence[NDArray[np.float64]],
+    errors: dict[str, NDArray[np.float64]],
+    background: BackgroundComponents,
+    n_iter: int,
+) -> dict[str, Any]:
+    """Return the fitted attributes by name."""
+    return {f"{name}_": value for name, value in zip(_PARTS, parts, strict=True)} | {
+        "n_components_": len(parts[0]),
+        "background_": background,
+        "standard_errors_": errors,
+        "n_iter_": n_iter,
+    }
+
+
+def _warn_if_fewer(request: MixtureRequest, n_rows: float, plan: Plan) -> None:
+    """Warn, from public numbers or the noisy number of rows, if noise leaves room for fewer components."""
+    shape = MixtureShape.allowed(request, n_rows, plan)
     if shape.n_components == request.n_components:
         return
     needed = plan.epsilon_for_mu(shape.mu_for_all)
@@ -478,5 +437,4 @@ def _warn_if_fewer(request: MixtureRequest, shape: MixtureShape, plan: Plan, *, 
         f"leave room for {shape.n_components}, which is fitted. All of them need {remedy}, or a simpler "
         f"covariance_type.",
         FewerComponentsWarning,
-        stacklevel=stacklevel,
     )

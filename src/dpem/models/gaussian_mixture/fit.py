@@ -18,7 +18,7 @@ from dpem.fitting.centres import fit_centres, kmeans_stages
 from dpem.fitting.loop import run_em
 from dpem.fitting.simplex import count_weights
 from dpem.gate.mapped_rows import MappedRowsGate
-from dpem.gate.plan import Plan, Stage
+from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
 from dpem.models.gaussian_mixture.pool import Pool, PoolRound, frame_limits
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
@@ -26,13 +26,15 @@ from dpem.statistics.missing_patterns import PatternFrames, fill_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
-    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.base import Gate
+    from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
-    from dpem.gate.release import ReleaseGate
+    from dpem.privacy.neighbours import Adjacency
     from dpem.statistics.gaussian import Covariance
 
 __all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
@@ -66,27 +68,24 @@ class MixtureRequest:
     background_weight: float
     incomplete: bool = False  # whether rows may have missing cells
 
-    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
+    def plan(self, **terms: Unpack[Terms]) -> Plan:
         """Return the first stage, and one that holds the rest until the number of rows is known."""
-        first = self._pool_sensitivity(adjacency, first=True)
-        stages = [Stage("pool 1", _FIRST_POOL, first), Stage(_RESERVED, 1 - _FIRST_POOL, first)]
-        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+        first = self._pool_sensitivity(terms["adjacency"], first=True)
+        stages = [Stage(StageName("pool", 1), _FIRST_POOL, first), Stage(_RESERVED, 1 - _FIRST_POOL, first)]
+        return Plan.build(stages, **terms)
 
-    def stages(self, shape: MixtureShape, adjacency: str) -> list[Stage]:
+    def stages(self, shape: MixtureShape, adjacency: Adjacency) -> list[Stage]:
         """Return the stages after the first, for a mixture of this shape."""
         rounds = self.later_pool(shape)
         pool = self._pool_sensitivity(adjacency, first=False)
-        stages = [Stage(f"pool {j}", share, pool) for j, share in enumerate(rounds, start=2)]
+        stages = Stage.numbered("pool", rounds, pool, first=2)
         start = self._start_share(shape)
         if start:
             stages += kmeans_stages(self.n_columns, adjacency, _START_STEPS, centred=False, share=start)
         left = 1 - _FIRST_POOL - sum(rounds) - start
         growth = _GROWTH ** (np.arange(shape.iterations) / shape.iterations)
         one = self._em_sensitivity(shape.n_components, adjacency)
-        stages += [
-            Stage(f"em {j + 1}", float(share), one) for j, share in enumerate(left * growth / growth.sum())
-        ]
-        return stages
+        return stages + Stage.numbered("em", left * growth / growth.sum(), one)
 
     def later_pool(self, shape: MixtureShape) -> tuple[float, ...]:
         """Return the shares of the pool's rounds after the first."""
@@ -102,12 +101,12 @@ class MixtureRequest:
         """Return a round of the pooled Gaussian."""
         return PoolRound(self.covariance, self.n_columns, n_rows, self.incomplete)
 
-    def _pool_sensitivity(self, adjacency: str, *, first: bool) -> float:
+    def _pool_sensitivity(self, adjacency: Adjacency, *, first: bool) -> float:
         d = self.n_columns
         anywhere = None if first else Pool(np.zeros(d), np.eye(d), 1.0)
         return self.pool_round(None).statistic(anywhere).sensitivity(adjacency)
 
-    def _em_sensitivity(self, k: int, adjacency: str) -> float:
+    def _em_sensitivity(self, k: int, adjacency: Adjacency) -> float:
         d, m = self.n_columns, k + 2 * (self.background_weight > 0)
         anything = GaussianComponents.from_parameters(
             np.ones(m), np.zeros((m, d)), np.repeat(np.eye(d)[None], m, axis=0)
@@ -140,7 +139,7 @@ class MixtureShape:
     def allowed(cls, request: MixtureRequest, n_rows: float, plan: Plan) -> MixtureShape:
         """Choose by nu(K) = Delta / mu K / n sqrt(2 d), with Delta = sqrt 2 (s^2 + tau^2) (replace-one)."""
         tau, s = frame_limits(request.n_columns)
-        one = math.sqrt(2) if plan.adjacency == "replace_one" else 1.0
+        one = math.sqrt(2) if plan.adjacency.n_rows_public else 1.0
         delta = one * plan.unit.rows_per_person * (s * s + tau * tau)
         mu = plan.budget.mu
         # The largest eigenvalue of a full covariance's noise; else that of the mean is as large.
@@ -170,7 +169,7 @@ class FittedMixture:
 
 
 def fit_mixture(
-    gate: ReleaseGate,
+    gate: Gate,
     request: MixtureRequest,
     n_rows: int | None,
     random_state: PublicRandom,
@@ -178,13 +177,13 @@ def fit_mixture(
 ) -> FittedMixture:
     """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
     adjacency = gate.plan.adjacency
-    pool = _pool_round(gate, request, 1, n_rows, None, progress)
+    pool = _pool_round(gate, request, StageName("pool", 1), n_rows, None, progress)
     n = pool.n_rows
     shape = MixtureShape.allowed(request, n, gate.plan)
     if n_rows is None:
         gate.refine(_RESERVED, request.stages(shape, adjacency))
-    for number in range(2, 2 + len(request.later_pool(shape))):
-        pool = _pool_round(gate, request, number, n, pool, progress)
+    for stage in gate.plan.numbered("pool")[1:]:
+        pool = _pool_round(gate, request, stage.name, n, pool, progress)
     weight = request.background_weight
     background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
     start = _start(gate, request, pool, shape, background, random_state, progress)
@@ -201,8 +200,7 @@ def fit_mixture(
         largest_background=_LARGEST_BACKGROUND[shape.n_components > 1],
         incomplete=request.incomplete,
     )
-    stages = [f"em {j + 1}" for j in range(shape.iterations)]
-    state, before, released = run_em(gate, step, start, stages, progress)
+    state, before, released = run_em(gate, step, start, gate.plan.numbered("em"), progress)
     noise = released.noise_stddev * step.noise_of_average(before, state)
 
     def redraw(random_state: PublicRandom) -> MixtureState:
@@ -212,14 +210,13 @@ def fit_mixture(
 
 
 def _pool_round(
-    gate: ReleaseGate,
+    gate: Gate,
     request: MixtureRequest,
-    number: int,
+    stage: str,
     n_rows: float | None,
     before: Pool | None,
     progress: Progress,
 ) -> Pool:
-    stage = f"pool {number}"
     progress.step(stage)
     model = request.pool_round(n_rows)
     with one_thread():
@@ -227,7 +224,7 @@ def _pool_round(
 
 
 def _start(
-    gate: ReleaseGate,
+    gate: Gate,
     request: MixtureRequest,
     pool: Pool,
     shape: MixtureShape,
@@ -253,7 +250,7 @@ def _start(
     return MixtureState(weights, means, covariances, background)
 
 
-def _filled(gate: ReleaseGate, pool: Pool) -> MappedRowsGate:
+def _filled(gate: Gate, pool: Pool) -> MappedRowsGate:
     """Let missing cells be what the pool expects of them."""
     with one_thread():
         alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])

@@ -6,7 +6,6 @@ No rounding, clipping, shrinkage or background; the result equals scikit-learn's
 from __future__ import annotations
 
 import operator
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
@@ -17,6 +16,7 @@ from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from dpem._threads import one_thread, thread_count
+from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError
 from dpem.fitting.matrices import cholesky
 from dpem.models.gaussian_mixture.density import log_joint, log_sum, precision_cholesky
@@ -122,10 +122,9 @@ def fit_plain(
             converged = True
             break
     if not converged:
-        warnings.warn(
+        warn(
             f"Plain EM did not converge in max_iter={max_iter} steps; raise max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=3,
         )
     shaped = {
         "full": covariances,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from dpem.estimator.base import Ledger
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.gaussian_mixture.density import BackgroundComponents
+    from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
 __all__ = ["KnownLogDensities", "LogDensities", "PrivateScoreMixin"]
@@ -70,7 +71,7 @@ class LogDensities:
         """One, and one for the count."""
         return 1 + self.counted
 
-    def sensitivity(self, adjacency: str, norm: Norm = "l2") -> float:
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)

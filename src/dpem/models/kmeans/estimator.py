@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 
-from dpem import _validate
 from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import optional, stores_arguments, whole, word
+from dpem.estimator.base import PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
 from dpem.fitting.centres import DEFAULT_ITERATIONS, fit_centres, plan_kmeans
 from dpem.fitting.standard_errors import standard_errors
-from dpem.gate.progress import Progress
-from dpem.models.kmeans.forecast import noise_of_centres
-from dpem.models.kmeans.nearest_centre import NearestCentreMixin, keeps_distances
-from dpem.models.kmeans.summary import figures_of, profile_of
+from dpem.models.kmeans.nearest_centre import SCALES, NearestCentreMixin, keeps_distances
+from dpem.models.kmeans.summary import figures_of, noise_of_centres, profile_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, Schema
-    from dpem.estimator.base import Ledger
+    from dpem.data import RowSource, Schema
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicRandom
     from dpem.estimator.summary import Profile
+    from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
+    from dpem.gate.progress import Progress
 
 __all__ = ["KMeans"]
 
@@ -122,7 +122,17 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     _public_name: ClassVar[str] = "dpem.KMeans"
     _part: ClassVar[str] = "cluster"
     _saved_names: ClassVar[tuple[str, ...]] = ("cluster_centers_", "standard_error_cluster_centers")
+    _constraints: ClassVar[Constraints] = {
+        "n_clusters": whole(),
+        "max_iter": optional(whole()),
+        "scale": optional(word(SCALES)),
+    }
 
+    n_clusters: int
+    scale: str | None
+    max_iter: int | None
+
+    @stores_arguments
     def __init__(
         self,
         n_clusters: int = 8,
@@ -142,74 +152,76 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.epsilon = epsilon
-        self.delta = delta
-        self.bounds = bounds
-        self.data_norm = data_norm
-        self.schema = schema
-        self.scale = scale
-        self.adjacency = adjacency
-        self.rows_per_person = rows_per_person
-        self.person = person
-        self.data_quality = data_quality
-        self.max_iter = max_iter
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the centres.
+    # -- fit ---------------------------------------------------------------------------------------------
 
-        The plan is made and charged before a row is read; rows with NaN or infinite values count as the
-        centre of the domain, values beyond the bounds are clipped, and neither raises.
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        _ = self._keeps_distances  # raises for scale="bounds" without bounds
 
-        Parameters
-        ----------
-        X : array, DataFrame, path, function, Dask or Spark table, or tensor
-            Numeric rows, wherever they are (docs/scale.md).
-        y : ignored
-            For scikit-learn's pipelines.
+    @property
+    def _keeps_distances(self) -> bool:
+        return keeps_distances(self.scale, self.bounds, self.schema)
 
-        Returns
-        -------
-        self
-        """
-        self._check_arguments()
-        k = self.n_clusters
-        random_state = self._random()
-        source, domain = self._source(X, keep_distances=self._keeps_distances)
-        if self._plain:
-            units = self._column_units(source.n_columns)
-            rows = self._plain_rows(source, domain) / units
-            if len(rows) < k:
-                raise InvalidArgumentError(f"Expected at least n_clusters={k} rows, got {len(rows)}.")
-            plain = PlainKMeans(k, n_init=10, max_iter=self.max_iter or 300, random_state=random_state)
-            plain.fit(rows)
-            self.cluster_centers_ = plain.cluster_centers_ * units
-            self.standard_errors_ = {"cluster_centers": np.zeros_like(self.cluster_centers_)}
-            self.n_iter_ = int(plain.n_iter_)
-            self._state_not_private(source)
-            return self
-        n_rows = self._public_rows(source)
-        plan = self._plan(domain, n_rows, source.names)
-        gate = self._gate(plan, source, domain)
-        progress = Progress("KMeans", self.verbose)
-        with self._charged():
-            quality = self._release_quality(gate)
-            centres, model, before, released = fit_centres(
-                gate, source.n_columns, n_rows, k, random_state, progress, box=domain.grid_box
-            )
-            spread = standard_errors(model, before, released, random_state)
-        # All at once, so that no interrupt leaves parameters beside another fit's statement.
-        self.cluster_centers_ = domain.clip(domain.from_grid(centres))
-        self.standard_errors_ = {"cluster_centers": spread * (domain.scale / GRID)}
-        self.n_iter_ = plan.stage("lloyd").repeats
+    def _plan(self, public: PublicFacts) -> Plan:
+        steps = self.max_iter or DEFAULT_ITERATIONS
+        return self._with_quality(plan_kmeans(public.numeric_domain.n_columns, steps, **self._terms))
+
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        if public.n_rows is None or _warn_if_hopeless(public.n_rows, self.n_clusters, plan):
+            return
+        domain = public.numeric_domain
+        _, entries = noise_of_centres(
+            plan, self.n_clusters, public.n_rows, self._planned_columns(public), domain
+        )
+        warn_of_column_noise(entries, domain, plan, ", narrower public bounds, fewer clusters")
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        domain = public.numeric_domain
+        centres, model, before, released = fit_centres(
+            gate,
+            domain.n_columns,
+            public.n_rows,
+            self.n_clusters,
+            random_state,
+            progress,
+            box=domain.grid_box,
+        )
+        spread = standard_errors(model, before, released, random_state)
         gate.n_rows = model.frame.n_rows
-        self._state(gate, source, quality)
-        return self
+        return {
+            "cluster_centers_": domain.clip(domain.from_grid(centres)),
+            "standard_errors_": {"cluster_centers": spread * (domain.scale / GRID)},
+            "n_iter_": gate.plan.stage("lloyd").repeats,
+        }
+
+    def _run_plain(
+        self,
+        source: RowSource,
+        public: PublicFacts,
+        random_state: PublicRandom,
+        progress: Progress,  # noqa: ARG002
+    ) -> dict[str, Any]:
+        k, units = self.n_clusters, self._column_units(source.n_columns)
+        rows = self._plain_rows(source, public.numeric_domain) / units
+        if len(rows) < k:
+            raise InvalidArgumentError(f"Expected at least n_clusters={k} rows, got {len(rows)}.")
+        plain = PlainKMeans(k, n_init=10, max_iter=self.max_iter or 300, random_state=random_state).fit(rows)
+        centres = plain.cluster_centers_ * units
+        return {
+            "cluster_centers_": centres,
+            "standard_errors_": {"cluster_centers": np.zeros_like(centres)},
+            "n_iter_": int(plain.n_iter_),
+        }
+
+    def _column_units(self, n_columns: int) -> NDArray[np.float64]:
+        if self._keeps_distances:
+            return np.ones(n_columns)
+        low, high = self._domain(n_columns, keep_distances=False).box
+        return high - low
 
     def _weakness(self) -> str:
         """Compare what noise does to a centre with half of the way to the nearest other one."""
@@ -232,53 +244,16 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         super()._restore_arrays(arrays)
         self._restore_standard_errors(arrays)
 
-    def _check_arguments(self) -> None:
-        _validate.integer(self.n_clusters, "n_clusters")
-        if self.max_iter is not None:
-            _validate.integer(self.max_iter, "max_iter")
-        _ = self._keeps_distances  # raises where scale is none
-        self._check_budget()
-
-    @property
-    def _keeps_distances(self) -> bool:
-        return keeps_distances(self.scale, self.bounds, self.schema)
-
-    def _column_units(self, n_columns: int) -> NDArray[np.float64]:
-        if self._keeps_distances:
-            return np.ones(n_columns)
-        low, high = self._domain(n_columns, keep_distances=False).box
-        return high - low
-
     def _profile(self) -> Profile:
         return profile_of(self)
 
     def _figures(self) -> dict[str, Any]:
         return figures_of(self)
 
-    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
-        planned, domain = self._columns_to_plan(columns, spread)
-        plan = self._plan(domain, n_rows, planned.names)
-        granted, noise = noise_of_centres(plan, self.n_clusters, n_rows, planned, domain)
-        return Forecast(plan, {"clusters": self.n_clusters}, granted, noise, planned.assumption)
-
-    def _plan(self, domain: Domain, n_rows: int | None, names: Sequence[str] | None = None) -> Plan:
-        """Return the plan, with a warning where a known number of rows makes it poor."""
-        plan = plan_kmeans(
-            domain.n_columns,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            unit=self._unit,
-            iterations=self.max_iter or DEFAULT_ITERATIONS,
-        )
-        plan = self._with_quality(plan)
-        if n_rows is not None and not _warn_if_hopeless(n_rows, self.n_clusters, plan):
-            columns = self._planned_columns(domain, names)
-            _, entries = noise_of_centres(plan, self.n_clusters, n_rows, columns, domain)
-            self._warn_of_noise(
-                entries, domain, plan, ", narrower public bounds, fewer clusters", stacklevel=3
-            )
-        return plan
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
+        columns = self._planned_columns(public, spread)
+        granted, noise = noise_of_centres(plan, self.n_clusters, n_rows, columns, public.numeric_domain)
+        return Forecast(plan, {"clusters": self.n_clusters}, granted, noise, columns.assumption)
 
 
 def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> bool:
@@ -295,6 +270,5 @@ def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> bool:
         f"{n_rows} rows, {k} clusters and epsilon={plan.epsilon:g} leave n mu / K = {signal:.2g}; below "
         f"{_USEFUL:g} noise hides the clusters. Use {' or '.join(remedies)}, or more rows.",
         WeakSignalWarning,
-        stacklevel=4,
     )
     return True

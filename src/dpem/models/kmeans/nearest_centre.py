@@ -10,7 +10,6 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils.validation import check_is_fitted
 
-from dpem import _validate
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.saved_arrays import require_numbers
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
     from dpem.data import Schema
 
-__all__ = ["NearestCentreMixin", "keeps_distances", "squared_distance_to_nearest"]
+__all__ = ["SCALES", "NearestCentreMixin", "keeps_distances", "squared_distance_to_nearest"]
 
 SCALES = ("bounds", "none")
 
@@ -31,7 +30,6 @@ def keeps_distances(scale: str | None, bounds: Any, schema: Schema | None) -> bo
     """
     if scale is None:
         return schema is None and not (bounds is not None and any(np.ndim(bound) for bound in bounds))
-    _validate.one_of(scale, "scale", SCALES)
     if scale == "bounds" and bounds is None and schema is None:
         raise InvalidArgumentError(
             "Expected bounds or a schema for scale='bounds', got neither. data_norm limits whole rows: take "
@@ -62,7 +60,6 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
         Both are shifted to the centres first: the fast formula for distances loses its digits far from zero.
         """
-        check_is_fitted(self)
         check_is_fitted(self)
         units = self._column_units(self.n_features_in_)
         middle = self.cluster_centers_.mean(axis=0)
@@ -97,7 +94,6 @@ def squared_distance_to_nearest(rows: NDArray[np.float64], centres: NDArray[np.f
 
 
 def _nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.intp]:
-    # Shifted to the centres first: the fast formula for distances loses its digits far from zero.
-    middle = centres.mean(axis=0)
+    middle = centres.mean(axis=0)  # see `_scaled`
     labels: NDArray[np.intp] = pairwise_distances_argmin_min(rows - middle, centres - middle)[0]
     return labels

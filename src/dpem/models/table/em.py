@@ -18,14 +18,15 @@ from dpem.statistics.mixture_tables import MixtureTables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from dpem.data.levels import LevelGrid
     from dpem.estimator.base import PublicRandom
-    from dpem.gate.plan import PrivacyUnit
+    from dpem.gate.base import Gate
+    from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
-    from dpem.gate.release import ReleaseGate
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.table.bins import ColumnCells
 
@@ -46,13 +47,18 @@ class EMRequest:
     n_components: int | None  # None: by the noise
     iterations: int
 
-    def plan(self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit) -> Plan:
-        """Return all stages: histograms, then EM steps of equal shares."""
+    def plan(self, n_rows: int | None, **terms: Unpack[Terms]) -> Plan:
+        """Return all stages, whatever the number of rows: histograms, then EM steps of equal shares."""
+        del n_rows
+        adjacency = terms["adjacency"]
         one_step = _one_component(self.grid).sensitivity(adjacency)
         share = (1 - _COLUMNS) / self.iterations
         stages = [Stage("columns", _COLUMNS, histograms_of(self.grid).sensitivity(adjacency))]
-        stages += [Stage(f"em {j + 1}", share, one_step) for j in range(self.iterations)]
-        return Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+        stages += Stage.numbered("em", [share] * self.iterations, one_step)
+        return Plan.build(stages, **terms)
+
+    def left_out(self, plan: Plan) -> None:
+        """Return that the plan leaves nothing out."""
 
     def components(self, n_rows: float, noise: float) -> int:
         """Return how many components: a quarter of what one shot would take."""
@@ -132,7 +138,7 @@ def _tables(
 
 
 def fit_by_em(
-    gate: ReleaseGate,
+    gate: Gate,
     request: EMRequest,
     n_rows: int | None,
     random_state: PublicRandom,
@@ -153,8 +159,8 @@ def fit_by_em(
     ]
     k = request.components(n, columns[0].noise)
     start = _start(cells, k, random_state)
-    stages = [f"em {j + 1}" for j in range(request.iterations)]
-    last, _, _ = run_em(gate, _Step(cells, n, request.iterations), start, stages, progress)
+    step = _Step(cells, n, request.iterations)
+    last, _, _ = run_em(gate, step, start, gate.plan.numbered("em"), progress)
     nothing = np.full((len(cells), len(cells)), np.nan)
     return FittedTable(_density_of(cells, last), float("nan"), nothing, nothing)
 

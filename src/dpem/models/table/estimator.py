@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -20,31 +20,33 @@ from dpem.data.table_types import listed
 from dpem.data.times import from_steps
 from dpem.data.to_dataframe import frame_of
 from dpem.errors import WeakSignalWarning
-from dpem.estimator.base import PrivateEstimator
+from dpem.estimator.arguments import either, optional, stores_arguments, whole, word
+from dpem.estimator.base import PrivateEstimator, PublicFacts
 from dpem.estimator.planned_columns import Forecast, warn_of_noise
 from dpem.estimator.saved_arrays import require
-from dpem.gate.progress import Progress
 from dpem.models.table.density import UNKNOWN
 from dpem.models.table.em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
 from dpem.models.table.files import arrays_of, table_from_arrays
-from dpem.models.table.forecast import noise_of_counts
 from dpem.models.table.one_shot import FittedTable, OneShotRequest, fit_one_shot
 from dpem.models.table.rows import RowsOfTablesMixin
-from dpem.models.table.summary import figures_of
+from dpem.models.table.summary import figures_of, noise_of_counts
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
     import pandas as pd
     from numpy.typing import NDArray
 
     from dpem.data import Column, Schema
-    from dpem.estimator.base import Ledger
+    from dpem.estimator.arguments import Constraints
+    from dpem.estimator.base import Ledger, PublicRandom
+    from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
+    from dpem.gate.progress import Progress
 
 __all__ = ["MixedMixture"]
 
-_METHODS = ("oneshot", "em")
 _MOST_ENTRIES = 1e6  # of a table of marginals
 _LISTED = 64  # levels that marginals name one by one; numbers with more are put into cells
 
@@ -138,6 +140,11 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
     """
 
     _public_name: ClassVar[str] = "dpem.MixedMixture"
+    _constraints: ClassVar[Constraints] = {
+        "method": word(("oneshot", "em")),
+        "n_components": either("auto", whole()),
+        "max_iter": optional(whole()),
+    }
     bounds = None
     data_norm = None
     schema: Schema
@@ -147,6 +154,12 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
     classes_: NDArray[Any]
     _table: FittedTable
 
+    n_components: int | str
+    method: str
+    target: str | None
+    max_iter: int | None
+
+    @stores_arguments
     def __init__(
         self,
         n_components: int | str = "auto",
@@ -165,88 +178,70 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-    ) -> None:
-        self.n_components = n_components
-        self.schema = schema
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.target = target
-        self.adjacency = adjacency
-        self.rows_per_person = rows_per_person
-        self.person = person
-        self.data_quality = data_quality
-        self.max_iter = max_iter
-        self.ledger = ledger
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    ) -> None: ...
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Fit the table.
-
-        The budget is charged, then rows are read. No cell raises: what is not as the schema declares goes to
-        its declared place.
-
-        Parameters
-        ----------
-        X : DataFrame, array, path, function, Dask or Spark table, or tensor
-            Rows with the columns of the schema, wherever they are (docs/scale.md).
-        y : ignored
-            For scikit-learn's pipelines.
-
-        Returns
-        -------
-        self
-        """
-        self._check_arguments()
-        random_state = self._random()
-        source = self._rows_to_fit(X, self.schema)
-        n_rows = self._public_rows(source)
-        progress = Progress(type(self).__name__, self.verbose)
-        request = self._request()
-        plan = self._plan(request, n_rows)
-        gate = self._gate(plan, source, request.grid)
-        with self._charged(), np.errstate(all="ignore"):
-            quality = self._release_quality(gate)
-            if isinstance(request, EMRequest):
-                fitted = fit_by_em(gate, request, n_rows, random_state, progress)
-            else:
-                fitted = fit_one_shot(gate, request, n_rows, random_state, progress)
-        self._keep(fitted)
-        self._state(gate, source, quality)
-        if isinstance(request, OneShotRequest):
-            by_release = request.left_out(gate.plan)
-            if by_release is not None and by_release != request.left_out(plan):
-                warn(by_release, WeakSignalWarning, stacklevel=2)
-        return self
+    # -- fit ---------------------------------------------------------------------------------------------
 
     def _check_arguments(self) -> None:
-        self._check_budget()
-        if self._plain:
-            raise _validate.fail(
-                "a finite epsilon",
-                "epsilon",
-                self.epsilon,
-                "For a table without privacy take a large one, such as 100.",
-            )
+        super()._check_arguments()
         require_schema(self.schema).require_complete()
-        _validate.one_of(self.method, "method", _METHODS)
-        if not (isinstance(self.n_components, str) and self.n_components == "auto"):
-            _validate.integer(self.n_components, "n_components", remedy='Or "auto".')
-        if self.max_iter is not None:
-            _validate.integer(self.max_iter, "max_iter")
         if self.target is not None:
             self._place(self.target, "target")
 
-    def _request(self) -> OneShotRequest | EMRequest:
-        """Return what the arguments, which are checked, ask for."""
+    def _check_schema(self, schema: Schema) -> None:
+        """Accept columns of every kind."""
+
+    @property
+    def _allows_missing(self) -> bool:
+        return True
+
+    def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
+        del n_columns
         grid = LevelGrid(self.schema)
         k = None if isinstance(self.n_components, str) else self.n_components
-        if self.method == "em":
-            return EMRequest(grid, k, self.max_iter or DEFAULT_ITERATIONS)
         target = None if self.target is None else self._place(self.target, "target")
-        return OneShotRequest(grid, k, target, thread_count(self.n_jobs))
+        request: OneShotRequest | EMRequest
+        if self.method == "em":
+            request = EMRequest(grid, k, self.max_iter or DEFAULT_ITERATIONS)
+        else:
+            request = OneShotRequest(grid, k, target, thread_count(self.n_jobs))
+        return PublicFacts(grid, n_rows, names, request)
+
+    def _plan(self, public: PublicFacts) -> Plan:
+        return self._with_quality(public.request.plan(public.n_rows, **self._terms))
+
+    def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
+        left_out = public.request.left_out(plan)
+        if left_out is not None:
+            warn(left_out, WeakSignalWarning)
+        elif public.n_rows is not None:
+            _, entries = noise_of_counts(plan, public.n_rows)
+            warn_of_noise(entries, [1.0] * len(entries), plan, also=", fewer columns")
+
+    def _warn_of_fit(self, public: PublicFacts, plan: Plan, gate: Gate) -> None:
+        left_out = public.request.left_out(gate.plan)
+        if left_out is not None and left_out != public.request.left_out(plan):
+            warn(left_out, WeakSignalWarning)
+
+    def _run(
+        self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        fit = fit_by_em if self.method == "em" else fit_one_shot
+        with np.errstate(all="ignore"):
+            return self._attributes(fit(gate, public.request, public.n_rows, random_state, progress))
+
+    def _attributes(self, fitted: FittedTable) -> dict[str, Any]:
+        """Return the fitted attributes by name."""
+        names = self.schema.names
+        found = {
+            "_table": fitted,
+            "n_components_": max(block.weights.shape[1] for block in fitted.density.blocks),
+            "smoothing_": fitted.smoothing,
+            "blocks_": [tuple(names[j] for j in block.columns) for block in fitted.density.blocks],
+        }
+        if self.target is not None and self._is_listed(self.target):
+            found["classes_"] = self._values(self.target)
+        return found
 
     def _figures(self) -> dict[str, Any]:
         return figures_of(self)
@@ -257,53 +252,13 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             return chances, [f"probability of {name}" for name in self.classes_]
         return np.asarray(self.predict(rows))[:, None], [str(self.target)]
 
-    def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:  # noqa: ARG002
-        plan = self._plan(self._request(), n_rows)
+    def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
+        del public, spread
         granted, noise = noise_of_counts(plan, n_rows)
         smoothed = (
             "Noise is that of counts as they are released; the mixture that is fitted to them smooths it."
         )
         return Forecast(plan, {}, granted, noise, smoothed)
-
-    def _plan(self, request: OneShotRequest | EMRequest, n_rows: int | None) -> Plan:
-        """Return the plan, with a warning of what it leaves out as far as that is known."""
-        budget: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "adjacency": self.adjacency,
-            "unit": self._unit,
-        }
-        left_out = None
-        if isinstance(request, EMRequest):
-            plan = self._with_quality(request.plan(**budget))
-        else:
-            plan = self._with_quality(request.plan(**budget, n_rows=n_rows))
-            left_out = request.left_out(plan)
-        if left_out is not None:
-            warn(left_out, WeakSignalWarning, stacklevel=3)
-        elif n_rows is not None:
-            _, entries = noise_of_counts(plan, n_rows)
-            warn_of_noise(entries, [1.0] * len(entries), plan, also=", fewer columns", stacklevel=3)
-        return plan
-
-    def _keep(self, fitted: FittedTable) -> None:
-        """Write what a fit found."""
-        self._table = fitted
-        self.n_components_ = max(block.weights.shape[1] for block in fitted.density.blocks)
-        self.smoothing_ = fitted.smoothing
-        names = self.schema.names
-        self.blocks_ = [tuple(names[j] for j in block.columns) for block in fitted.density.blocks]
-        if hasattr(self, "classes_"):
-            del self.classes_
-        if self.target is not None and self._is_listed(self.target):
-            self.classes_ = self._values(self.target)
-
-    def _check_schema(self, schema: Schema) -> None:
-        """Columns of every kind are welcome."""
-
-    @property
-    def _allows_missing(self) -> bool:
-        return True
 
     def _place(self, name: str, argument: str) -> int:
         """Return where a column is."""
@@ -491,7 +446,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         names = self.schema.names
         require(self.target is None or self.target in names, "a target among the columns")
         require(target is None or names[target] == self.target, "parts of the target")
-        self._keep(fitted)
+        self.__dict__.update(self._attributes(fitted))
 
 
 def _values_of(column: Column) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.gate.plan import Plan, PrivacyUnit, Stage
+from dpem.gate.plan import Plan, Stage
 from dpem.models.table.bins import ColumnCells, NoisyLevels, choose_cells, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
 from dpem.models.table.pairs import PairEvidence, fit_pairs
@@ -22,13 +22,15 @@ from dpem.statistics.contingency import Histograms, PairTables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Unpack
 
     from numpy.typing import NDArray
 
     from dpem.data.levels import LevelGrid
     from dpem.estimator.base import PublicRandom
+    from dpem.gate.base import Gate
+    from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
-    from dpem.gate.release import ReleaseGate
 
 __all__ = [
     "FittedTable",
@@ -109,17 +111,15 @@ class OneShotRequest:
         """Return what is counted first."""
         return histograms_of(self.grid)
 
-    def plan(
-        self, *, epsilon: float, delta: float, adjacency: str, unit: PrivacyUnit, n_rows: int | None
-    ) -> Plan:
+    def plan(self, n_rows: int | None, **terms: Unpack[Terms]) -> Plan:
         """Return the plan. Where the number of rows is private, a noisy one shares out the rest later."""
-        one_ways = self.histograms().sensitivity(adjacency)
+        one_ways = self.histograms().sensitivity(terms["adjacency"])
         if not self._wants_pairs:
             stages = [Stage("columns", 1.0, one_ways)]
         else:
             share = _COLUMNS[self.target is not None]
             stages = [Stage("columns", share, one_ways), Stage("rest", 1 - share, one_ways)]
-        plan = Plan.build(stages, epsilon=epsilon, delta=delta, adjacency=adjacency, unit=unit)
+        plan = Plan.build(stages, **terms)
         if n_rows is None or not self._wants_pairs:
             return plan
         return plan.refined("rest", self.layout(plan, n_rows), by_release=False)
@@ -194,7 +194,7 @@ def histograms_of(grid: LevelGrid) -> Histograms:
     return Histograms(columns, cells)
 
 
-def released_levels(gate: ReleaseGate, grid: LevelGrid, stage: str) -> list[NoisyLevels]:
+def released_levels(gate: Gate, grid: LevelGrid, stage: str) -> list[NoisyLevels]:
     """Release the histograms of all columns under a stage of the plan."""
     histograms = histograms_of(grid)
     released = gate.release(stage, histograms)
@@ -207,7 +207,7 @@ def released_levels(gate: ReleaseGate, grid: LevelGrid, stage: str) -> list[Nois
 
 
 def fit_one_shot(
-    gate: ReleaseGate,
+    gate: Gate,
     request: OneShotRequest,
     n_rows: int | None,
     random_state: PublicRandom,
@@ -252,7 +252,7 @@ def _cells(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) ->
 
 
 def _split_by_target(
-    gate: ReleaseGate, request: OneShotRequest, cells: Sequence[ColumnCells], progress: Progress
+    gate: Gate, request: OneShotRequest, cells: Sequence[ColumnCells], progress: Progress
 ) -> tuple[dict[int, NDArray[np.float64]], float]:
     """Release the columns' histograms split by the target: (parts, cells) for each, and the noise."""
     if request.target is None:
@@ -267,7 +267,7 @@ def _split_by_target(
 
 
 def _from_pairs(
-    gate: ReleaseGate,
+    gate: Gate,
     request: OneShotRequest,
     columns: Sequence[NoisyLevels],
     cells: Sequence[ColumnCells],

@@ -1,27 +1,29 @@
-"""The paper's methods without noise: plain EM with the same priors, steps and start."""
+"""What the paper's methods share; without noise they are plain EM with the same priors, steps and start."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from dpem.data import Domain
 from dpem.engines import engine_for
+from dpem.estimator.base import Adjacency, PrivateEstimator
 from dpem.statistics.base import JointStatistic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowGrid, RowSource, TableGrid
-    from dpem.estimator.base import PrivateEstimator
-    from dpem.gate.plan import Plan
-    from dpem.gate.release import ReleaseGate
+    from dpem.data import RowGrid, RowSource
+    from dpem.estimator.base import PublicFacts, PublicRandom
+    from dpem.gate.base import Gate
+    from dpem.gate.progress import Progress
     from dpem.statistics.base import PreparedStatistic, RowStatistic
 
-__all__ = ["ExactGate", "finish", "gate_for"]
+__all__ = ["ExactGate", "PaperMethod"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,23 +60,20 @@ class ExactGate:
         self._engine.close()
 
 
-def gate_for(
-    estimator: PrivateEstimator,
-    plan: Callable[[], Plan],
-    source: RowSource,
-    domain: Domain | TableGrid,
-    n_jobs: int | None = None,
-) -> ReleaseGate | ExactGate:
-    """Charge the plan and return its gate; where epsilon is infinite, return one without noise."""
-    if estimator._plain:
-        return ExactGate(source, domain, n_jobs or estimator.n_jobs)
-    return estimator._gate(plan(), source, domain, n_jobs=n_jobs)
+class PaperMethod(PrivateEstimator):
+    """What the paper's methods share: replace-one, and the same steps without noise for ``epsilon=inf``."""
 
+    adjacency = Adjacency.REPLACE_ONE
+    rows_per_person = 1
+    person = None
 
-def finish(estimator: PrivateEstimator, gate: Any, source: RowSource) -> None:
-    """Write the privacy statement of a fit, or that it has none."""
-    if isinstance(gate, ExactGate):
-        gate.close()
-        estimator._state_not_private(source)
-    else:
-        estimator._state(gate, source)
+    def _run_plain(
+        self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
+    ) -> dict[str, Any]:
+        if isinstance(public.domain, Domain):
+            self._plain_rows(source, public.domain)  # raises for NaN: without privacy nothing is hidden
+        gate = ExactGate(source, public.domain, self._threads(public))
+        try:
+            return self._run(cast("Gate", gate), public, random_state, progress)
+        finally:
+            gate.close()

@@ -1,0 +1,99 @@
+"""Arguments of estimators: stored as they are given, with valid values declared as data in `_constraints`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar, cast
+
+from dpem import _validate
+
+__all__ = [
+    "Constraint",
+    "Constraints",
+    "boolean",
+    "check_constraints",
+    "either",
+    "number",
+    "optional",
+    "positive",
+    "stores_arguments",
+    "whole",
+    "word",
+]
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+# Raises the house error unless the value, given with the name of its argument, is valid.
+Constraint = Callable[[Any, str], object]
+Constraints = Mapping[str, Constraint]
+
+
+def stores_arguments(init: Init) -> Init:
+    """Let an `__init__` store every argument under its own name and do nothing else, as scikit-learn asks."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def storing(self: Any, *given: Any, **named: Any) -> None:
+        init(self, *given, **named)  # Python's own error for arguments that do not exist
+        arguments = signature.bind(self, *given, **named)
+        arguments.apply_defaults()
+        for name in list(arguments.arguments)[1:]:
+            setattr(self, name, arguments.arguments[name])
+
+    return cast("Init", storing)
+
+
+def whole(minimum: int = 1) -> Constraint:
+    """Accept an integer of at least `minimum`."""
+    return lambda value, name: _validate.integer(value, name, minimum)
+
+
+def number(low: float = 0.0, high: float | None = None) -> Constraint:
+    """Accept a number from `low` to `high`; without `high`, any finite number that is not negative."""
+    if high is None:
+        return _validate.non_negative
+    return lambda value, name: _validate.within(value, name, low, high)
+
+
+def positive(value: Any, name: str) -> object:
+    """Accept a finite number above zero."""
+    return _validate.positive(value, name)
+
+
+def word(allowed: Collection[str]) -> Constraint:
+    """Accept one of these words."""
+    return lambda value, name: _validate.one_of(value, name, allowed)
+
+
+def boolean(value: Any, name: str) -> object:
+    """Accept True or False."""
+    if value not in (True, False):
+        raise _validate.fail("True or False", name, value)
+    return value
+
+
+def optional(constraint: Constraint) -> Constraint:
+    """Accept None as well."""
+    return lambda value, name: None if value is None else constraint(value, name)
+
+
+def either(special: str, constraint: Constraint) -> Constraint:
+    """Accept one word as well."""
+
+    def check(value: Any, name: str) -> object:
+        if isinstance(value, str) and value == special:
+            return value
+        return constraint(value, name)
+
+    return check
+
+
+def check_constraints(estimator: object) -> None:
+    """Check every argument that a class of the estimator declares; subclasses override their bases."""
+    declared: dict[str, Constraint] = {}
+    for cls in reversed(type(estimator).__mro__):
+        declared |= vars(cls).get("_constraints", {})
+    for name, constraint in declared.items():
+        constraint(getattr(estimator, name), name)
