@@ -11,7 +11,7 @@ from dpem.cli import main
 from dpem.cli.patients import PATIENTS_SCHEMA, patients
 from dpem.data.column import UNREADABLE
 from dpem.errors import LedgerError
-from dpem.report.profiles import profile_of
+from dpem.report import profile_of
 from support.commands import called, hospital
 
 NUMBERS = "age,bmi,systolic,hba1c,stay"

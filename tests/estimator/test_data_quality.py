@@ -179,8 +179,8 @@ def test_forged_bounds_are_found(tmp_path):
 
 def test_fits_without_a_ledger_are_counted(monkeypatch):
     """The second, the fourth, the eighth: with the total that they cost together."""
-    monkeypatch.setattr("dpem.gate.unpaid._count", 0)
-    monkeypatch.setattr("dpem.gate.unpaid._mu_squared", 0.0)
+    monkeypatch.setattr("dpem.gate.payment._count", 0)
+    monkeypatch.setattr("dpem.gate.payment._mu_squared", 0.0)
     rows = np.random.default_rng(0).normal(size=(2000, 2))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

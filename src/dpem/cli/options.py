@@ -153,7 +153,7 @@ def checked_ledger(
     **noted: str | None,
 ) -> Any:
     """Return the ledger, where it is one for such releases from this table."""
-    from dpem.gate.opened_ledger import opened_ledger  # noqa: PLC0415  (help and version stay quick)
+    from dpem.gate.payment import opened_ledger  # noqa: PLC0415  (help and version stay quick)
 
     if path is None:
         if any(text is not None for text in noted.values()):

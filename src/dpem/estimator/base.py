@@ -26,7 +26,7 @@ from dpem.estimator.data_quality import STAGE as QUALITY
 from dpem.estimator.data_quality import DataQuality, release_quality, with_quality_stage
 from dpem.estimator.planned_columns import Forecast, PlannedColumns, warn_of_noise
 from dpem.estimator.saving import SavedModel
-from dpem.gate.opened_ledger import opened_ledger
+from dpem.gate.payment import opened_ledger
 from dpem.gate.progress import Progress
 from dpem.gate.release import CHARGED, ReleaseGate
 from dpem.gate.resume import active_resume_file, described

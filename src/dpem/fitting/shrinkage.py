@@ -1,7 +1,8 @@
-"""Shrinkage: how much of an estimate to believe when the size of its noise is known."""
+"""Noise of moments in a frame, and shrinkage: how much of an estimate to believe under noise of that size."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["clear_part", "kept_part", "noise_edge", "spectrum_above_noise"]
+    from dpem.gate.plan import Plan
+
+__all__ = ["clear_part", "kept_part", "noise_edge", "noise_of_one_row", "spectrum_above_noise"]
 
 
 def kept_part(
@@ -73,3 +76,9 @@ def spectrum_above_noise(
         np.fill_diagonal(resolvent, 0.0)
         shrunk = values - edge**2 / 2 * resolvent.real.sum(axis=1) / d
     return np.asarray(vectors * shrunk @ vectors.T)
+
+
+def noise_of_one_row(plan: Plan) -> float:
+    """Return Delta over (s^2 + tau^2): sqrt 2 where a row is replaced, for all rows of a person."""
+    one = math.sqrt(2) if plan.adjacency.n_rows_public else 1.0
+    return one * plan.unit.rows_per_person

@@ -15,11 +15,11 @@ import numpy as np
 from dpem.errors import PlanViolationError
 from dpem.gate import released as released_types
 from dpem.gate.interrupts import uninterrupted
+from dpem.gate.payment import warn_of_total
 from dpem.gate.progress import tell_listener
 from dpem.gate.recording import RecordedRelease, active_recording
 from dpem.gate.released import RawStatistics, ReleasedStatistics
 from dpem.gate.resume import active_resume_file, require_no_recording
-from dpem.gate.unpaid import warn_of_total
 from dpem.privacy.ledger import Charge
 from dpem.privacy.mechanisms import LaplaceMechanism
 from dpem.privacy.randomness import entropy

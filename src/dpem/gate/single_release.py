@@ -12,7 +12,7 @@ from dpem.data.column import ABSENT
 from dpem.data.domain import GRID
 from dpem.data.schema import require_schema
 from dpem.engines import engine_for, rows_to_release
-from dpem.gate.opened_ledger import opened_ledger
+from dpem.gate.payment import opened_ledger
 from dpem.gate.plan import Plan, PrivacyUnit, Stage
 from dpem.gate.release import ReleaseGate
 from dpem.gate.resume import described

@@ -17,7 +17,7 @@ from dpem.data.times import RESOLUTIONS, time_steps
 from dpem.engines import engine_for, rows_to_release
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.base import Adjacency, PrivacyStatement
-from dpem.gate.opened_ledger import opened_ledger
+from dpem.gate.payment import opened_ledger
 from dpem.gate.plan import Plan, PrivacyUnit, Stage
 from dpem.gate.release import ReleaseGate
 from dpem.statistics.contingency import Histograms

@@ -8,8 +8,7 @@ May import: everything up to the measures. Never sees: planner, report, commands
 
 from dpem.paper.factor_analysis import FactorAnalysis
 from dpem.paper.gaussian_mixture import GaussianMixture
-from dpem.paper.general import generic_sensitivity
-from dpem.paper.general_em import GeneralEM, Moment
+from dpem.paper.general_em import GeneralEM, Moment, generic_sensitivity
 from dpem.paper.kmeans import DPLloyd, KMeans
 
 __all__ = [

@@ -11,7 +11,7 @@ from dpem._threads import one_thread
 from dpem.data.domain import GRID
 from dpem.estimator.arguments import number, optional, positive, stores_arguments, whole, word
 from dpem.estimator.saved_arrays import require_covariances, require_laws, require_numbers
-from dpem.fitting.matrices import cholesky
+from dpem.fitting.projection import cholesky
 from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.paper.base import ExactGate, PaperMethod

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ from dpem.plugin.clipped import read_only, statistic_vectors, treats_blocks
 from dpem.plugin.estimator import PrivateEM
 from dpem.plugin.memory import refuse_memory
 from dpem.privacy import sensitivity
+from dpem.privacy._rounding import float_up
 from dpem.privacy.per_mechanism import COMPOSITIONS
 from dpem.statistics.simple import LINEAR_BITS
 
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["GeneralEM", "Moment"]
+__all__ = ["GeneralEM", "Moment", "generic_sensitivity"]
 
 _ONE = 2.0**LINEAR_BITS  # what the bound of a moment is on the grid
 _MOST_ENTRIES = 1 << 18  # of a moment: rounding takes an eighth of the grid then
@@ -334,6 +336,30 @@ def _m_step(
     copies = {name: value.copy() for name, value in before.items()}
     after = model.m_step(sums.copy(), copies, n_rows, float(noise.max()))
     return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
+
+
+def generic_sensitivity(largest_norm: float, n_rows: int) -> float:
+    r"""Return the sensitivity of M = (1/N) sum_i E_q[T(x_i, z_i)] where one row is replaced.
+
+    The paper (section 3) bounds it by the largest change of one term, max over the bounded domain of
+    (2/N) \|E_q[T(x, z)]\|. :class:`dpem.PrivateEM` charges N times as much for the sum, the same thing, where
+    a model has no certificate, and a factor sqrt 2 less where no entry is negative.
+
+    Parameters
+    ----------
+    largest_norm : float
+        The largest norm of the expected statistics over the bounded domain: L1 for Laplace noise, L2 for
+        Gaussian noise. Whoever gives it must have proved it.
+    n_rows : int
+        The public number of rows.
+
+    Examples
+    --------
+    >>> generic_sensitivity(1.0, 1000)
+    0.002
+    """
+    n = _validate.integer(n_rows, "n_rows")
+    return float_up(2 * Fraction(_validate.positive(largest_norm, "largest_norm")) / n)
 
 
 def _checked_moments(given: Any) -> tuple[Moment, ...]:

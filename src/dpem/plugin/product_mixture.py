@@ -20,8 +20,8 @@ import numpy as np
 from scipy import special
 
 from dpem.estimator.saved_arrays import require, require_laws, require_numbers, require_positive
+from dpem.fitting.projection import count_weights, onto_simplex
 from dpem.fitting.shrinkage import kept_part
-from dpem.fitting.simplex import count_weights, onto_simplex
 from dpem.plugin.family import BlockFamily, shipped
 from dpem.statistics.softmax import softmax
 

@@ -12,13 +12,12 @@ from sklearn.base import clone
 
 import dpem
 from dpem.errors import InvalidArgumentError
+from dpem.estimator.summary import Profile, column_names
 from dpem.planner import plan as planned
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent, flatten
 from dpem.privacy.statement import BOUNDS_SOURCES
-from dpem.report.profiles import Profile, column_names, profile_of
 from dpem.report.regime import Regime, regime_of
-from dpem.report.views import sample_of
 
 if TYPE_CHECKING:
     from dpem.planner import Outlook
@@ -284,3 +283,40 @@ def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Outco
 def _shown(stages: Any) -> list[Any]:
     stages = list(stages)
     return stages if len(stages) <= 14 else [*stages[:8], *stages[-4:]]
+
+
+def profile_of(model: Any) -> Profile | None:
+    """Return the profile of a model that has one; parts are numbered as `predict` numbers them, from 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import dpem
+    >>> profile = profile_of(dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(np.zeros((1000, 2))))
+    >>> profile.header, [name for name, _ in profile.rows]
+    (['x0', 'x1'], ['1', '2'])
+    """
+    found: Profile | None = model._profile()
+    return found
+
+
+def sample_of(model: Any, n: int) -> Any:
+    """Return a few rows drawn from the model as header and cells; None where it is no density."""
+    import pandas as pd  # noqa: PLC0415
+
+    if not hasattr(model, "sample"):
+        return None
+    drawn = model.sample(500)
+    if not isinstance(drawn, pd.DataFrame):
+        drawn = pd.DataFrame(drawn, columns=column_names(model))
+    few = drawn.iloc[np.linspace(0, len(drawn) - 1, n).astype(int)]  # of every part
+    header = [str(name) for name in few.columns]
+    return header, [[_cell(value) for value in row] for row in few.itertuples(index=False)]
+
+
+def _cell(value: Any) -> str:
+    import pandas as pd  # noqa: PLC0415
+
+    if pd.isna(value):
+        return ""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)

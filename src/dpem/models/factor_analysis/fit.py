@@ -16,8 +16,7 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.ball import Frame, first_frame, narrower_frame
-from dpem.fitting.noise import noise_of_one_row
-from dpem.fitting.shrinkage import clear_part, noise_edge
+from dpem.fitting.shrinkage import clear_part, noise_edge, noise_of_one_row
 from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
 from dpem.models.factor_analysis.one_round import MomentRound, Spread

@@ -11,9 +11,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.fitting.matrices import cholesky, symmetric
-from dpem.fitting.noise import noise_of_one_row
-from dpem.fitting.shrinkage import clear_part, noise_edge, spectrum_above_noise
+from dpem.fitting.projection import cholesky, symmetric
+from dpem.fitting.shrinkage import clear_part, noise_edge, noise_of_one_row, spectrum_above_noise
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, LowRankMoment, leading
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance
 

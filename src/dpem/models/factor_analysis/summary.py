@@ -9,7 +9,7 @@ import numpy as np
 
 from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.estimator.summary import Profile, cells_of, column_names, gaussian_figures, numbered_rows, schema_of
-from dpem.fitting.noise import noise_of_one_row
+from dpem.fitting.shrinkage import noise_of_one_row
 from dpem.models.factor_analysis.fit import FactorShape
 from dpem.models.factor_analysis.one_round import COUNT_SCALE
 from dpem.statistics.gaussian import kept_variance

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
-from dpem.fitting.matrices import cholesky
+from dpem.fitting.projection import cholesky
 from dpem.models.gaussian_mixture.missing import incomplete_log_joint
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.ball import Frame
 from dpem.fitting.centres import fit_centres, kmeans_stages
 from dpem.fitting.loop import run_em
-from dpem.fitting.simplex import count_weights
+from dpem.fitting.projection import count_weights
 from dpem.gate.mapped_rows import MappedRowsGate
 from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep

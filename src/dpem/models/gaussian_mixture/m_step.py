@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.fitting.matrices import cholesky, symmetric
-from dpem.fitting.simplex import count_weights
+from dpem.fitting.projection import cholesky, count_weights, symmetric
 from dpem.models.gaussian_mixture.pool import drawn_to_simpler, james_stein
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance, noise_entries
 from dpem.statistics.gaussian_missing import IncompleteMoments

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from dpem._threads import one_thread, thread_count
 from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError
-from dpem.fitting.matrices import cholesky
+from dpem.fitting.projection import cholesky
 from dpem.models.gaussian_mixture.density import log_joint, log_sum, precision_cholesky
 from dpem.models.gaussian_mixture.missing import incomplete_log_joint, known_cells
 from dpem.statistics.fast import compiled_kernels

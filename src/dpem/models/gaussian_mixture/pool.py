@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.data.domain import GRID, onto_grid
-from dpem.fitting.matrices import cholesky, symmetric
+from dpem.fitting.projection import cholesky, symmetric
 from dpem.fitting.shrinkage import kept_part
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance
 from dpem.statistics.gaussian_missing import CentredMoments

@@ -14,7 +14,7 @@ from dpem.data.domain import GRID
 from dpem.data.fitted_columns import check_columns
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
-from dpem.fitting.matrices import cholesky
+from dpem.fitting.projection import cholesky
 from dpem.gate.single_release import PrivateValue, release_one
 from dpem.statistics.base import require_gaussian
 from dpem.statistics.gaussian import GaussianComponents

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.estimator.summary import Cell, Profile, cells_of, column_names, gaussian_figures, schema_of
-from dpem.fitting.noise import noise_of_one_row
+from dpem.fitting.shrinkage import noise_of_one_row
 from dpem.models.gaussian_mixture.fit import MixtureShape
 from dpem.models.gaussian_mixture.m_step import noise_of_averages
 from dpem.models.gaussian_mixture.pool import frame_limits

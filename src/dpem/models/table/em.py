@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.fitting.loop import run_em
-from dpem.fitting.simplex import count_weights
+from dpem.fitting.projection import count_weights
 from dpem.gate.plan import Plan, Stage
 from dpem.models.table.bins import choose_cells, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
