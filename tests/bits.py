@@ -18,7 +18,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 
 import dpem
-from dpem.audit.catalogue import CATALOGUE
+from dpem import registry
+from dpem.audit.catalogue import subject_of
+from dpem.estimator.trials import mixed_table
 from dpem.testing import insecure_noise, record
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS
 from support.sources import LOCAL, made_table
@@ -74,15 +76,17 @@ def digest(run, rows=None):
 def cases():
     """Return every fit by name, as a function and the rows that its model is applied to."""
     found = {}
-    for name, entry in CATALOGUE.items():
-        n = 40 if entry.slow else N_ROWS
-        for adjacency in entry.relations:
-            for epsilon in sorted({entry.epsilon, entry.budgets[-1]}):
+    for name, trial in registry.trials().items():
+        if trial.rows is mixed_table:
+            continue  # below
+        n = 40 if trial.slow else N_ROWS
+        for adjacency in trial.relations:
+            for epsilon in sorted({trial.epsilon, trial.budgets[-1]}):
 
-                def run(entry=entry, adjacency=adjacency, epsilon=epsilon, name=name, n=n):
-                    return entry.subject(name, epsilon, adjacency).run(entry.rows(n), None)
+                def run(trial=trial, adjacency=adjacency, epsilon=epsilon, name=name, n=n):
+                    return subject_of(name, epsilon, adjacency).run(trial.rows(n), None)
 
-                rows = entry.rows(n) if entry.source is None else None
+                rows = trial.rows(n) if trial.source is None else None
                 found[f"{name}, {adjacency}, epsilon {epsilon:g}"] = (run, rows)
     frame = made_table()
     for name, make in ESTIMATORS.items():

@@ -1,4 +1,4 @@
-"""Every model that commands, plans, reports and audits serve: those of dpem, and those of other packages."""
+"""Every model that commands, plans, reports, audits and conformance tests serve, also of other packages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpem.errors import InvalidArgumentError
-from dpem.plugin.registered import entry_of, registered_points
+from dpem.estimator.registration import imported
+from dpem.plugin.registered import entry_of, registered_points, trial_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,10 +17,13 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.estimator.base import PrivateEstimator
     from dpem.estimator.registration import ModelEntry
+    from dpem.estimator.trials import Trial
 
-__all__ = ["entry_named", "make", "model_names", "shipped"]
+__all__ = ["entry_named", "make", "model_names", "shipped", "trials"]
 
 _FOLDERS = ("gaussian_mixture", "kmeans", "factor_analysis", "table", "discrete")
+# What no command fits by name, but audits replay.
+_MORE_TRIALS = ("dpem.plugin.trials:TRIALS", "dpem.measures.trials:TRIALS", "dpem.paper.trials:TRIALS")
 
 
 @lru_cache(maxsize=1)
@@ -48,6 +52,23 @@ def entry_named(name: str) -> ModelEntry:
     near = difflib.get_close_matches(name, known, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise InvalidArgumentError(f"Expected a model out of {', '.join(known)}, got {name!r}.{hint}")
+
+
+@lru_cache(maxsize=1)
+def _shipped_trials() -> dict[str, Trial]:
+    found: dict[str, Trial] = {}
+    for place in dict.fromkeys([*(entry.trials for entry in shipped().values()), *_MORE_TRIALS]):
+        found |= imported(place)
+    return found
+
+
+def trials() -> dict[str, Trial]:
+    """Return small fits by name, of all models, the paper's methods and released numbers.
+
+    A model of another package has one, under its own name; its code is imported when that is made.
+    """
+    others = {name: trial_of(point) for name, point in registered_points().items() if name not in shipped()}
+    return others | _shipped_trials()
 
 
 def make(

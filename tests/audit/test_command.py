@@ -14,7 +14,7 @@ def test_an_audit_writes_its_findings(tmp_path, capsys):
     found = called(capsys, "audit", "--tiny", "--only", "paper.DPLloyd", "--output", str(page), "--json")
     assert found.code == 0
     assert found.json["failed"] == []
-    assert found.json["audits"] == 2
+    assert found.json["audits"] == 3
     assert found.json["summary"][0]["audit"] == "Record and replay"
     text = page.read_text()
     assert "**No violation.**" in text

@@ -3,9 +3,9 @@
 import pytest
 
 import dpem
-from dpem.audit.catalogue import points
 from dpem.audit.run import Attack, audit_of_bug, perform
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
+from dpem.estimator.trials import points
 
 
 @pytest.mark.parametrize("name", BUGS)

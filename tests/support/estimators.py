@@ -4,59 +4,25 @@ import warnings
 
 import numpy as np
 
-import dpem
+from dpem import registry
+from dpem.estimator.trials import mixed_table
+from dpem.plugin.trials import Mean
 from dpem.testing import insecure_noise, record
-from support.sources import HOLES, NUMBERS, TABLE
 
-_ONE = {"epsilon": 1.0, "random_state": 0}
-
-
-class Mean(dpem.ExponentialFamily):
-    """A plug-in model: the mean of three columns."""
-
-    def start(self, schema, random_state, centres):
-        return {"mean": np.zeros(3)}
-
-    def expected_statistics(self, row, parameters):
-        return row / 6
-
-    def m_step(self, statistics, parameters, n_rows, noise):
-        return {"mean": statistics * 6 / n_rows}
-
-    def norm_bound(self, schema):
-        return 1.0
+__all__ = ["BY_ADD_REMOVE", "ESTIMATORS", "Mean", "same_bits", "seeded"]
 
 
-_NUMBERS = _ONE | {"schema": NUMBERS}
-ESTIMATORS = {
-    "KMeans": lambda **a: dpem.KMeans(3, **_NUMBERS | a),
-    "GaussianMixture": lambda **a: dpem.GaussianMixture(2, max_iter=3, **_NUMBERS | a),
-    "GaussianMixture tied": lambda **a: dpem.GaussianMixture(
-        2, max_iter=3, covariance_type="tied", **_NUMBERS | a
-    ),
-    "GaussianMixture missing": lambda **a: dpem.GaussianMixture(
-        2, max_iter=3, missing="em", schema=HOLES, **_ONE | a
-    ),
-    "FactorAnalysis": lambda **a: dpem.FactorAnalysis(1, **_NUMBERS | a),
-    "MixedMixture": lambda **a: dpem.MixedMixture(2, schema=TABLE, **_ONE | a),
-    "MixedMixture em": lambda **a: dpem.MixedMixture(2, schema=TABLE, method="em", max_iter=2, **_ONE | a),
-    "CategoricalMixture": lambda **a: dpem.CategoricalMixture(
-        2, schema=TABLE.select(["ward", "smoker"]), max_iter=2, **_ONE | a
-    ),
-    "BernoulliMixture": lambda **a: dpem.BernoulliMixture(
-        2, schema=TABLE.select(["smoker"]), max_iter=2, **_ONE | a
-    ),
-    "PoissonMixture": lambda **a: dpem.PoissonMixture(
-        2, schema=TABLE.select(["visits"]), max_iter=2, **_ONE | a
-    ),
-    "PrivateEM": lambda **a: dpem.PrivateEM(Mean(), max_iter=2, **_NUMBERS | a),
-    "paper.KMeans": lambda **a: dpem.paper.KMeans(2, max_iter=2, **_NUMBERS | a),
-    "paper.DPLloyd": lambda **a: dpem.paper.DPLloyd(2, max_iter=2, **_NUMBERS | a),
-    "paper.GaussianMixture": lambda **a: dpem.paper.GaussianMixture(2, max_iter=2, **_NUMBERS | a),
-    "paper.FactorAnalysis": lambda **a: dpem.paper.FactorAnalysis(1, **_NUMBERS | a),
-    "paper.GeneralEM": lambda **a: dpem.paper.GeneralEM(Mean(), max_iter=2, **_NUMBERS | a),
+def _seeded(trial):
+    return lambda **changes: trial.make(**{"random_state": 0} | changes)
+
+
+_TRIALS = {
+    name.removesuffix(", table"): trial
+    for name, trial in registry.trials().items()
+    if trial.rows is mixed_table
 }
-BY_ADD_REMOVE = [name for name in ESTIMATORS if not name.startswith("paper.")]
+ESTIMATORS = {name: _seeded(trial) for name, trial in _TRIALS.items()}
+BY_ADD_REMOVE = [name for name, trial in _TRIALS.items() if "add_remove" in trial.relations]
 
 
 def seeded(run, seed=7):

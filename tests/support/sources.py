@@ -10,36 +10,15 @@ import pyarrow.dataset
 import pyarrow.feather
 
 import dpem
+from dpem.estimator.trials import HOLES, NUMBERS, TABLE
+from dpem.estimator.trials import mixed_table as made_table
+
+__all__ = [
+    "HOLES", "LOCAL", "NUMBERS", "TABLE", "VISITS", "made_table", "parts", "visits",
+]  # fmt: skip
 
 N_ROWS = 603
 CUTS = (0, 1, 1, 38, 301, 302, N_ROWS)  # one row, none, an odd number, half, one row, the rest
-
-
-def made_table(n=N_ROWS):
-    """Rows of all kinds; numbers are short enough for single precision, so that types can vary."""
-    rng = np.random.default_rng(5)
-    group = rng.integers(0, 3, n)
-    numbers = np.round(rng.normal(0, 0.4, (n, 3)) + np.array([-1.0, 0.0, 1.2])[group][:, None], 3)
-    frame = pd.DataFrame(numbers.astype(np.float32).astype(float), columns=["a", "b", "c"])
-    frame["visits"] = np.minimum(rng.poisson(1 + group), 9)
-    frame["ward"] = np.array(["north", "south", "east"])[(group + rng.integers(0, 2, n)) % 3]
-    frame["smoker"] = rng.random(n) < 0.3
-    frame.loc[frame.index % 41 == 3, "ward"] = "elsewhere"
-    frame.loc[7, "a"] = 1e9
-    frame.loc[frame.index % 31 == 5, "a"] = np.nan
-    return frame
-
-
-NUMBERS = dpem.Schema({name: {"kind": "continuous", "bounds": [-3, 3]} for name in "cab"})
-HOLES = NUMBERS.declare({"a": {"missing": True}})
-TABLE = dpem.Schema(
-    {
-        "ward": {"kind": "categorical", "categories": ["north", "south", "east"]},
-        "b": {"kind": "continuous", "bounds": [-3, 3]},
-        "visits": {"kind": "integer", "bounds": [0, 9]},
-        "smoker": {"kind": "boolean"},
-    }
-)
 
 
 def parts(frame):

@@ -9,7 +9,7 @@ import numpy as np
 import scipy
 import sklearn
 
-from dpem.audit.catalogue import CATALOGUE
+from dpem import registry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -137,8 +137,8 @@ def _games(findings: Sequence[Finding]) -> list[str]:
 
 def _replays(findings: Sequence[Finding]) -> list[str]:
     rows = []
-    for name, entry in CATALOGUE.items():
-        for adjacency in entry.relations:
+    for name, trial in registry.trials().items():
+        for adjacency in trial.relations:
             found = [
                 f for f in _of(findings, "replay") if (f.task.name, f.task.adjacency) == (name, adjacency)
             ]

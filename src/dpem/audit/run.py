@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpem import _validate
+from dpem import _validate, registry
 from dpem.audit.bits import distinguish_by_bits
-from dpem.audit.catalogue import CATALOGUE
+from dpem.audit.catalogue import subject_of
 from dpem.audit.games import Game, changed_rows, distinguish
 from dpem.audit.membership import model_score, sample_score
 from dpem.audit.neighbours import as_cells, hostile_rows, with_strangers
@@ -109,17 +109,18 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
     full = size == "full"
     made = [Attack("bug", name) for name in BUGS]
     made += [Attack("proof", name) for name in OBLIGATIONS]
-    for name, entry in CATALOGUE.items():
-        for adjacency in entry.relations:
-            if entry.source is not None and not can_open(entry.source):
+    trials = registry.trials()
+    for name, trial in trials.items():
+        for adjacency in trial.relations:
+            if trial.source is not None and not can_open(trial.source):
                 continue
-            budgets = entry.budgets if full else (entry.epsilon,)
-            steps = 0 if entry.slow else {"full": 200, "quick": 20, "tiny": 5}[size]
+            budgets = trial.budgets if full else (trial.epsilon,)
+            steps = 0 if trial.slow else {"full": 200, "quick": 20, "tiny": 5}[size]
             made += [Attack("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
             made += [
-                Attack("replay", name, adjacency, entry.epsilon, base)
+                Attack("replay", name, adjacency, trial.epsilon, base)
                 for base in _BASES[1:]
-                if size != "tiny" and not entry.slow and _has_base(name, adjacency, base)
+                if size != "tiny" and not trial.slow and _has_base(name, adjacency, base)
             ]
     runs = {"full": 500, "quick": 100, "tiny": 20}[size]
     games = _GAMES if full else _GAMES[:1]
@@ -128,7 +129,7 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
         played = runs // 3 if name == "FactorAnalysis" else runs
         made += [
             Attack("transcript", name, adjacency, epsilon, effort=played)
-            for adjacency in CATALOGUE[name].relations
+            for adjacency in trials[name].relations
             for epsilon in ((_GAME_EPSILON, 1.0) if full and name in _PUBLISHED else (_GAME_EPSILON,))
         ]
     for name, kinds in list(_PUBLISHED.items())[: None if full else 2]:
@@ -189,9 +190,8 @@ def perform(task: Attack) -> Finding:
 
 
 def _replay(task: Attack) -> tuple[bool, str, dict[str, Any]]:
-    entry = CATALOGUE[task.name]
-    subject = entry.subject(task.name, task.epsilon, task.adjacency)
-    rows = _base(subject, as_cells(subject, entry.rows(_N_ROWS)), task.base)
+    subject = subject_of(task.name, task.epsilon, task.adjacency)
+    rows = _base(subject, as_cells(subject, registry.trials()[task.name].rows(_N_ROWS)), task.base)
     hostile = None if task.effort else 6
     audit = replay(subject, rows, hostile=hostile, search=task.effort)
     figures = {
@@ -237,16 +237,15 @@ def _bug(task: Attack) -> tuple[bool, str, dict[str, Any]]:
 
 def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
     """Return the audit that a seeded bug must not pass: the same for all, and quick."""
-    entry = CATALOGUE[name]
-    hostile, search = (6, 0) if entry.slow else (12, 20)
-    subject = entry.subject(name, entry.epsilon, adjacency)
-    return replay(subject, entry.rows(_N_ROWS), hostile=hostile, search=search)
+    trial = registry.trials()[name]
+    hostile, search = (6, 0) if trial.slow else (12, 20)
+    subject = subject_of(name, trial.epsilon, adjacency)
+    return replay(subject, trial.rows(_N_ROWS), hostile=hostile, search=search)
 
 
 def _game(task: Attack) -> tuple[bool, str, dict[str, Any]]:
-    entry = CATALOGUE[task.name]
-    subject = entry.subject(task.name, task.epsilon, task.adjacency)
-    rows = as_cells(subject, entry.rows(_GAME_ROWS))
+    subject = subject_of(task.name, task.epsilon, task.adjacency)
+    rows = as_cells(subject, registry.trials()[task.name].rows(_GAME_ROWS))
     # The canary is searched for on pilot fits, and fixed before the games.
     pilot = [release for _ in range(3) for release in record_releases(subject, rows).releases]
     one, other = telling_pair(subject, rows, pilot, min(100, task.effort), public_random(0))

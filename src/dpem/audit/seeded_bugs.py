@@ -51,12 +51,12 @@ __all__ = ["BUGS", "Bug", "seeded_bug"]
 
 @dataclass(frozen=True)
 class Bug:
-    """A mistake, and a member of the catalogue that has it.
+    """A mistake, and a trial that has it.
 
     Attributes
     ----------
     subject : str
-        The entry of the catalogue that is audited with the bug on.
+        The trial, or step of a proof, that is audited with the bug on.
     patches : callable
         Returns the patches that switch it on.
     adjacency : str

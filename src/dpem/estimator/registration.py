@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.estimator.base import PrivateEstimator
 
-__all__ = ["ModelEntry"]
+__all__ = ["ModelEntry", "imported"]
+
+
+def imported(place: str) -> Any:
+    """Return what a module holds under a name, as in "package.module:name"."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,8 @@ class ModelEntry:
         Arguments that model missing cells; without any, such cells go to the middle of their bounds.
     needs_schema : bool
         Whether bounds alone do not say enough about the columns.
+    trials : str
+        Module and dict of the small fits that audits and conformance tests run; imported when it is used.
     """
 
     name: str
@@ -52,6 +60,7 @@ class ModelEntry:
     options: Mapping[str, str] = field(default_factory=dict)
     for_missing: Mapping[str, Any] | None = None
     needs_schema: bool = False
+    trials: str = ""
 
     def make(
         self, parts: int | None, schema: Schema | None, options: Mapping[str, Any], **common: Any
@@ -65,8 +74,7 @@ class ModelEntry:
         return self._estimator(parts, schema=schema, **arguments, **common)
 
     def _estimator(self, parts: int | None, **arguments: Any) -> PrivateEstimator:
-        module, _, name = self.estimator.partition(":")
-        made: PrivateEstimator = getattr(import_module(module), name)(
+        made: PrivateEstimator = imported(self.estimator)(
             **({} if self.parts is None else {self.parts: self.default_parts if parts is None else parts}),
             **arguments,
         )

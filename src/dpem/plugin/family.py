@@ -150,6 +150,15 @@ class ExponentialFamily(ABC):
         """
         return None
 
+    def trial_schema(self) -> Schema:
+        """Return columns that the audit and conformance tests of a registered model generate rows for.
+
+        Unless overridden: one column of numbers within 0 and 1.
+        """
+        from dpem.data import Schema  # noqa: PLC0415  (help and version stay quick)
+
+        return Schema({"x": {"kind": "continuous", "bounds": [0, 1]}})
+
     def encode(self, row: NDArray[np.float64], schema: Schema) -> ArrayLike:
         """Return the vector, of norm at most 1, that private clusters of the start are made of.
 

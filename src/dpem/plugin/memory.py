@@ -7,8 +7,8 @@ attributes are compared with those of two copies. A model is refused if such cod
 variable around it or to an attribute, or reaches anything that can change, or library code that is not known
 to keep nothing.
 
-Code that never sees rows (`__init__`, `start`, `m_step`, `sample`, `norm_bound`) is free. It may set
-attributes, which are compared again.
+Code that never sees rows (`__init__`, `start`, `m_step`, `sample`, `norm_bound`, `trial_schema`) is free. It
+may set attributes, which are compared again.
 
 This finds mistakes and plain tricks. It is no sandbox: Python has none, and code that is written to get
 around this reading will (docs/known-vulnerabilities.md). Run only models that you trust.
@@ -44,6 +44,7 @@ _WITHOUT_ROWS = {
     "m_step",
     "sample",
     "norm_bound",
+    "trial_schema",
     "__repr__",
     "__str__",
 }

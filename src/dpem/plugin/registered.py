@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
     from dpem.estimator.base import PrivateEstimator
+    from dpem.estimator.trials import Trial
     from dpem.plugin.family import ExponentialFamily
 
-__all__ = ["GROUP", "PlugInEntry", "entry_of", "plug_in_named", "registered_points"]
+__all__ = ["GROUP", "PlugInEntry", "entry_of", "plug_in_named", "registered_points", "trial_of"]
 
 GROUP = "dpem.models"
 
@@ -72,3 +73,17 @@ def plug_in_named(class_name: str) -> ExponentialFamily | None:
         if point.attr.rpartition(".")[2] == class_name:  # no other class is imported
             return entry_of(point).plug_in()
     return None
+
+
+def trial_of(point: EntryPoint) -> Trial:
+    """Return a small fit on columns that the model names itself. Its code is imported when it is fitted."""
+    from dpem.estimator.trials import Trial, rows_of  # noqa: PLC0415  (help and version stay quick)
+
+    def fit(**arguments: Any) -> PrivateEstimator:
+        entry = entry_of(point)
+        model = entry.plug_in()
+        schema = model.trial_schema()
+        clip_norm = 1.0 if model.norm_bound(schema) is None else None
+        return entry.make(None, schema, {}, clip_norm=clip_norm, max_iter=2, **arguments)
+
+    return Trial(fit, lambda n: rows_of(entry_of(point).plug_in().trial_schema(), n))

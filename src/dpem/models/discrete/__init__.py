@@ -12,6 +12,7 @@ MODELS = (
         refuses=("continuous", "date", "datetime", "duration"),
         default_parts=2,
         for_missing={},
+        trials="dpem.models.discrete.trials:TRIALS",
     ),
     ModelEntry(
         "bernoulli",
@@ -20,6 +21,7 @@ MODELS = (
         refuses=("continuous", "ordered", "categorical", "date", "datetime", "duration"),
         default_parts=2,
         for_missing={},
+        trials="dpem.models.discrete.trials:TRIALS",
     ),
     ModelEntry(
         "counts",
@@ -28,5 +30,6 @@ MODELS = (
         refuses=("continuous", "boolean", "ordered", "categorical", "date", "datetime", "duration"),
         default_parts=2,
         for_missing={},
+        trials="dpem.models.discrete.trials:TRIALS",
     ),
 )

@@ -11,5 +11,6 @@ MODELS = (
         "dpem.models.factor_analysis.estimator:FactorAnalysis",
         refuses=("categorical",),
         default_parts=2,
+        trials="dpem.models.factor_analysis.trials:TRIALS",
     ),
 )

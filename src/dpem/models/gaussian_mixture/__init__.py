@@ -13,5 +13,6 @@ MODELS = (
         default_parts=5,
         options={"covariance": "covariance_type"},
         for_missing={"missing": "em"},
+        trials="dpem.models.gaussian_mixture.trials:TRIALS",
     ),
 )

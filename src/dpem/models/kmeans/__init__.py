@@ -13,5 +13,6 @@ MODELS = (
         parts="n_clusters",
         default_parts=8,
         options={"scale": "scale"},
+        trials="dpem.models.kmeans.trials:TRIALS",
     ),
 )

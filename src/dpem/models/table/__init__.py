@@ -13,5 +13,6 @@ MODELS = (
         options={"target": "target"},
         for_missing={},
         needs_schema=True,
+        trials="dpem.models.table.trials:TRIALS",
     ),
 )
