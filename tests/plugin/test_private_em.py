@@ -249,17 +249,52 @@ def test_arguments():
     assert np.isfinite(few.parameters_["means"]).all()
 
 
+class Telling(Waiting):
+    """A model that says which of its laws a row is of."""
+
+    def predict_proba(self, row, parameters):
+        return self.expected_statistics(row, parameters)[:2]
+
+
+def test_a_model_predicts_where_it_has_a_method_for_it(tmp_path):
+    """The components of rows, from released parameters alone; without the method there is no `predict`."""
+    X, few = waits(), np.array([[0.01], [19.0]])
+    model = PrivateEM(Telling(), epsilon=4.0, bounds=(0, 20), random_state=0).fit(X)
+    chances = model.predict_proba(few)
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    assert list(model.predict(few)) == [0, 1]
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(dpem.load(tmp_path / "m", model=Telling()).predict_proba(few), chances)
+    assert not hasattr(PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)), "predict")
+    with pytest.raises(NotFittedError):
+        PrivateEM(Telling(), epsilon=1.0, bounds=(0, 20)).predict(few)
+
+
+@pytest.mark.parametrize("said", [lambda row: 0.5, lambda row: np.zeros(2 if row[0] > 1 else 3)])
+def test_a_wrong_prediction_is_told(said):
+    class Wrong(Waiting):
+        def predict_proba(self, row, parameters):
+            return said(row)
+
+    model = PrivateEM(Waiting(), epsilon=4.0, bounds=(0, 20)).fit(waits(300))
+    model.model = model._model = Wrong()
+    with pytest.raises(InvalidArgumentError, match=r"Wrong\.predict_proba"):
+        model.predict([[0.5], [2.0]])
+
+
 def test_functions_are_a_model_too():
     waiting = Waiting()
     model = ExponentialFamily.from_functions(
         start=waiting.start,
         expected_statistics=waiting.expected_statistics,
         m_step=waiting.m_step,
+        predict_proba=lambda row, parameters: [1.0, 0.0] if row[0] < 1 else [0.0, 1.0],
         norm_bound=math.sqrt(2),
         nonnegative=True,
     )
     fitted = PrivateEM(model, epsilon=4.0, bounds=(0, 20)).fit(waits())
     assert fitted.parameters_["means"][0] < 1 < fitted.parameters_["means"][1]
+    assert list(fitted.predict([[2.0], [0.5]])) == [1, 0]
     with pytest.raises(InvalidArgumentError, match="log_density"):
         fitted.score(waits(10))
     with pytest.raises(InvalidArgumentError, match="sample method"):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
@@ -52,6 +53,11 @@ __all__ = ["ModelEstimator", "PrivateEM"]
 _DRAWS = 100  # of the noise, for standard errors
 _PLAIN_ITERATIONS = 200
 _MOST_SHOWN = 50  # entries of a parameter, in a profile
+
+
+def _tells_components(estimator: PrivateEM) -> bool:
+    """Whether the model has the optional method that `predict` needs."""
+    return hasattr(estimator.model, "predict_proba")
 
 
 class ModelEstimator(PrivateEstimator):
@@ -371,6 +377,27 @@ class PrivateEM(ModelEstimator):
                 f"{rows.shape}. Correct {type(self._model).__name__}.sample."
             )
         return self._as_declared(rows)
+
+    @available_if(_tells_components)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probability of each component for each row, (n, k), where the model has `predict_proba`.
+
+        As sensitive as X: keep it with the data.
+        """
+        check_is_fitted(self)
+        rows, locked, model = self._table(X), read_only(self.parameters_), cast("Any", self._model)
+        found = [np.asarray(model.predict_proba(row.copy(), locked), dtype=np.float64) for row in rows.T]
+        if len({one.shape for one in found}) > 1 or any(one.ndim != 1 for one in found):
+            raise InvalidArgumentError(
+                f"Expected a vector of the same length for each row, got others. Correct "
+                f"{type(model).__name__}.predict_proba."
+            )
+        return np.array(found)
+
+    @available_if(_tells_components)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Return the most probable component for each row. As sensitive as X."""
+        return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def _profile(self) -> Profile:
         rows = []

@@ -45,8 +45,9 @@ class ExponentialFamily(ABC):
     """A model with latent variables whose complete-data likelihood is in the exponential family.
 
     Implement :meth:`start`, :meth:`expected_statistics` and :meth:`m_step`; :meth:`log_density` and
-    :meth:`sample` where they are wanted. Parameters are a dict of arrays. Private fitting under both
-    relations, accounting, the ledger, standard errors, files and replay then come free: see
+    :meth:`sample` where they are wanted, and `predict_proba(row, parameters)`, the vector of probabilities of
+    the components, for :meth:`dpem.PrivateEM.predict`. Parameters are a dict of arrays. Private fitting under
+    both relations, accounting, the ledger, standard errors, files and replay then come free: see
     :class:`dpem.PrivateEM`.
 
     Attributes
@@ -188,6 +189,7 @@ class ExponentialFamily(ABC):
         m_step: Callable[..., Mapping[str, ArrayLike]],
         log_density: Callable[..., float] | None = None,
         sample: Callable[..., ArrayLike] | None = None,
+        predict_proba: Callable[..., ArrayLike] | None = None,
         norm_bound: float | None = None,
         nonnegative: bool = False,
     ) -> ExponentialFamily:
@@ -207,13 +209,18 @@ class ExponentialFamily(ABC):
         >>> bool(abs(model.parameters_["mean"] - 0.5) < 0.05)
         True
         """
-        return ModelOfFunctions(
+        model = ModelOfFunctions(
             start, expected_statistics, m_step, log_density, sample, norm_bound, nonnegative=nonnegative
         )
+        if predict_proba is not None:
+            model.predict_proba = predict_proba
+        return model
 
 
 class ModelOfFunctions(ExponentialFamily):
     """A model of functions."""
+
+    predict_proba: Callable[..., ArrayLike]  # where one is given
 
     def __init__(
         self,
