@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpem.estimator.registration import ModelEntry
     from dpem.estimator.trials import Trial
 
-__all__ = ["entry_named", "make", "model_names", "shipped", "trials"]
+__all__ = ["entry_named", "make", "model_names", "shipped", "trials", "trials_of"]
 
 _FOLDERS = ("gaussian_mixture", "kmeans", "factor_analysis", "table", "discrete")
 # What no command fits by name, but audits replay.
@@ -69,6 +69,15 @@ def trials() -> dict[str, Trial]:
     """
     others = {name: trial_of(point) for name, point in registered_points().items() if name not in shipped()}
     return others | _shipped_trials()
+
+
+def trials_of(name: str) -> dict[str, Trial]:
+    """Return the small fits of one model, by name."""
+    entry = entry_named(name)
+    if name not in shipped():
+        return {name: trials()[name]}
+    estimator = imported(entry.estimator)
+    return {label: trial for label, trial in imported(entry.trials).items() if trial.fit is estimator}
 
 
 def make(

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from dpem import _validate
-from dpem.errors import InsecureNoiseWarning
+from dpem import _validate, registry
+from dpem.errors import AuditFailedError, InsecureNoiseWarning
 from dpem.gate.recording import Recording, recording
 from dpem.privacy.randomness import seeded_entropy
 from dpem.trials import trial_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-__all__ = ["Recording", "insecure_noise", "record", "replay", "trial_table"]
+__all__ = ["Recording", "check_conformance", "insecure_noise", "record", "replay", "trial_table"]
 
 
 @contextmanager
@@ -98,3 +102,68 @@ def replay(transcript: Recording) -> Iterator[Recording]:
     """
     with recording(Recording(replay=transcript)) as repeated:
         yield repeated
+
+
+_N_ROWS = 150
+_CUTS = (0, 1, 1, 38, _N_ROWS)  # one row, none, an odd number, the rest
+
+
+def check_conformance(name: str) -> None:
+    """Raise unless fits of a registered model are the same bits wherever rows are, and from its file.
+
+    For each of its trials on tables, under each relation: rows from a CSV file, a Parquet file and batches of
+    odd sizes give the sums and the model that rows in memory give, and a saved model is the same when it is
+    loaded. What one row can change is for the audit: `dpem audit --only NAME`.
+
+    Parameters
+    ----------
+    name : str
+        The model, as in `dpem fit --model NAME`.
+
+    Examples
+    --------
+    >>> check_conformance("bernoulli")
+    """
+    for label, trial in registry.trials_of(name).items():
+        rows = trial.rows(_N_ROWS)
+        if trial.source is not None or trial.slow or not hasattr(rows, "columns"):
+            continue
+        for adjacency in trial.relations:
+            make = partial(trial.make, adjacency, random_state=0)
+            with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
+                _check_fits(f"{label}, {adjacency}", make, rows, Path(folder))
+
+
+def _check_fits(label: str, make: Callable[[], Any], rows: Any, folder: Path) -> None:
+    from dpem.loading import load  # noqa: PLC0415  (all models are imported)
+
+    rows.to_csv(folder / "rows.csv", index=False)
+    rows.to_parquet(folder / "rows.parquet", row_group_size=37)
+    forms = {
+        "a CSV file": folder / "rows.csv",
+        "a Parquet file": folder / "rows.parquet",
+        "batches": lambda: (rows.iloc[start:stop] for start, stop in pairwise(_CUTS)),
+    }
+    model, expected = _fitted(make(), rows)
+    for form, given in forms.items():
+        found = _fitted(make(), given)[1]
+        other = sorted(key for key in expected | found if found.get(key) != expected.get(key))
+        if other:
+            raise AuditFailedError(
+                f"{label}: {form} gives other bits than rows in memory: {', '.join(other)}."
+            )
+    model.save(folder / "model")
+    if _arrays_of(load(folder / "model")) != _arrays_of(model):
+        raise AuditFailedError(f"{label}: a saved model is another when it is loaded.")
+
+
+def _fitted(model: Any, rows: Any) -> tuple[Any, dict[str, bytes]]:
+    """Fit under seeded noise; return the model, and the bits of each sum and of the model's arrays."""
+    with insecure_noise(7), record() as transcript:
+        model.fit(rows)
+    sums = {f"release {i} ({one.stage})": one.raw.tobytes() for i, one in enumerate(transcript.releases)}
+    return model, sums | _arrays_of(model)
+
+
+def _arrays_of(model: Any) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in model._arrays().items()}

@@ -1,10 +1,16 @@
 """Every source and engine gives the same bits as rows in memory: in every sum, and in the released model."""
 
+from itertools import count
+
 import polars as pl
 import pyarrow as pa
 import pytest
 
 import dpem
+import dpem.loading
+from dpem import registry
+from dpem.errors import AuditFailedError
+from dpem.estimator.trials import NUMBERS, Trial, mixed_table
 from support.blocks import keep_nothing
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS, same_bits, seeded
 from support.sources import LOCAL, VISITS, made_table, visits
@@ -24,6 +30,29 @@ def in_memory():
         return made[key]
 
     return fitted
+
+
+@pytest.mark.parametrize("name", registry.model_names())
+def test_every_registered_model_conforms(name):
+    """What other packages call for theirs."""
+    dpem.testing.check_conformance(name)
+
+
+def test_a_model_that_does_not_conform_is_told(monkeypatch):
+    """A fit that is never the same, and a file that holds another model."""
+    seeds = count()
+
+    def fit(random_state, **arguments):
+        return dpem.KMeans(2, schema=NUMBERS, random_state=next(seeds), **arguments)
+
+    monkeypatch.setattr(registry, "trials_of", lambda name: {"restless": Trial(fit, mixed_table)})
+    with pytest.raises(AuditFailedError, match="restless, replace_one: a CSV file gives other bits"):
+        dpem.testing.check_conformance("restless")
+    monkeypatch.undo()
+    other = dpem.KMeans(2, epsilon=100.0, data_norm=1.0).fit([[0.0]] * 500)
+    monkeypatch.setattr(dpem.loading, "load", lambda path: other)
+    with pytest.raises(AuditFailedError, match="KMeans, persons, replace_one: a saved model is another"):
+        dpem.testing.check_conformance("kmeans")
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)

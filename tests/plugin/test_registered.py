@@ -1,4 +1,7 @@
-"""Models that other packages register: a real entry point served by commands, planner, report and audit."""
+"""Models that other packages register: a real entry point, served like a model of dpem.
+
+Commands, planner, report, audit and conformance tests see it with no other change.
+"""
 
 import json
 import sys
@@ -9,6 +12,8 @@ import pytest
 
 import dpem
 from dpem import registry
+from dpem.audit import run
+from dpem.audit.findings_page import audit_page
 from dpem.errors import InvalidArgumentError
 from dpem.plugin import registered
 from support.commands import called
@@ -46,6 +51,12 @@ class WaitingTimes(dpem.ExponentialFamily):
     def norm_bound(self, schema):
         return np.sqrt(2)
 
+    def trial_schema(self):
+        return dpem.Schema({"wait": {"kind": "continuous", "bounds": [0, 20]}})
+
+    def predict_proba(self, row, parameters):
+        return self.expected_statistics(row, parameters)[:2]
+
     def sample(self, n, parameters, random_state):
         part = (random_state.uniform(size=n) > parameters["weight"]).astype(int)
         return random_state.exponential(parameters["means"][part])[:, None].clip(0, self.longest)
@@ -61,11 +72,25 @@ class Remembering(WaitingTimes):
         return super().expected_statistics(row, parameters)
 
 
+class Shares(dpem.ExponentialFamily):
+    """The mean of a share: no bound is proved, and no columns are named."""
+
+    def start(self, schema, random_state, centres):
+        return {"mean": 0.5}
+
+    def expected_statistics(self, row, parameters):
+        return row
+
+    def m_step(self, statistics, parameters, n_rows, noise):
+        return {"mean": statistics[0] / n_rows}
+
+
 no_model = "text"
 '''
 POINTS = """[dpem.models]
 waiting = somebodys_models:WaitingTimes
 remembering = somebodys_models:Remembering
+shares = somebodys_models:Shares
 broken = somebodys_models:no_model
 kmeans = somebodys_models:WaitingTimes
 """
@@ -115,17 +140,58 @@ def test_it_is_served_by_every_command(package, table, tmp_path, capsys):
     assert type(loaded) is dpem.PrivateEM
     assert type(loaded.model).__name__ == "WaitingTimes"
     assert abs(loaded.parameters_["means"][1] - 3.0) < 1.0
-    refused = called(capsys, "predict", model, data, "-o", tmp_path / "p.csv")
+    predicted = tmp_path / "predicted.csv"
+    assert called(capsys, "predict", model, data, "-o", predicted, "--keep", "wait").code == 0
+    found = pd.read_csv(predicted)
+    assert found["component"].nunique() == 2
+    assert found.groupby("component")["wait"].mean().is_monotonic_increasing
+    assert called(capsys, "predict", model, data, "-o", tmp_path / "p.csv", "--probabilities").code == 0
+    assert list(pd.read_csv(tmp_path / "p.csv")) == ["probability of 1", "probability of 2"]
+
+
+def test_a_model_without_the_method_does_not_predict(package, table, tmp_path, capsys):
+    data, _ = table
+    model = dpem.PrivateEM(
+        registry.entry_named("shares").plug_in(), epsilon=1.0, bounds=(0, 20), clip_norm=1.0
+    )
+    model.fit(pd.read_csv(data)).save(tmp_path / "m")
+    refused = called(capsys, "predict", tmp_path / "m", data, "-o", tmp_path / "p.csv")
     assert refused.code == 2
-    assert "a model that predicts" in refused.err
+    assert "needs a method predict_proba" in refused.err
 
 
-def test_the_audit_plays_it(package):
-    """Its sums on neighbouring rows stay within what was charged, as those of any estimator."""
-    schema = dpem.Schema({"wait": {"kind": "continuous", "bounds": [0, 20]}})
-    estimator = registry.make("waiting", None, schema, {}, epsilon=1.0, max_iter=2)
-    rows = pd.DataFrame({"wait": np.linspace(0, 20, 60)})
-    assert dpem.audit.replay(estimator, rows, search=3).passed
+@pytest.mark.parametrize("name", ["waiting", "shares"])
+def test_the_audit_plays_it(name, package, capsys):
+    """In processes of its own, which find the package themselves: it is imported nowhere else."""
+    found = called(capsys, "audit", "--tiny", "--only", name, "--jobs", "1", "--json")
+    assert found.code == 0, found.err
+    assert found.json["audits"] == 2
+    assert found.json["summary"][0]["audit"] == "Record and replay"
+    assert "somebodys_models" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["waiting", "shares"])
+def test_the_conformance_tests_run_it(name, package):
+    dpem.testing.check_conformance(name)
+
+
+def test_an_audit_of_a_wrong_package_goes_on(package):
+    """What its code does is a finding, and no end of the audit of others."""
+    tasks = [run.Attack("replay", name, effort=1) for name in ("broken", "remembering", "waiting")]
+    broken, remembering, waiting = map(run.perform, tasks)
+    assert not broken.passed
+    assert "got str" in broken.said
+    assert not remembering.passed
+    assert "keeps nothing between rows" in remembering.said
+    assert waiting.passed
+    assert "**2 FAILED.**" in audit_page([broken, remembering, waiting], "tiny", 1.0)
+
+
+def test_no_trial_of_a_package_takes_the_place_of_another(package, monkeypatch):
+    points = registered.registered_points()
+    monkeypatch.setattr(registry, "registered_points", lambda: points | {"KMeans": points["waiting"]})
+    assert registry.trials()["KMeans"].fit is dpem.KMeans
+    assert "kmeans" not in registry.trials()
 
 
 def test_registration_confers_no_trust(package, table, tmp_path, capsys):

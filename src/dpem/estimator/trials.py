@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data import Schema
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import frame_of, written_frame
 from dpem.privacy.randomness import public_random
 
 if TYPE_CHECKING:
@@ -157,11 +157,12 @@ def mixed_table(n: int = 603) -> Any:
 
 
 def rows_of(schema: Schema, n: int) -> Any:
-    """Return rows with cells anywhere in the bounds of a schema, and missing where it allows that."""
+    """Return rows with cells anywhere in the bounds of a schema, written as it says, some of them missing."""
     random = public_random(9)
     low, high = (limits[:, None] for limits in schema.bounds)
     whole = np.array([column.kind != "continuous" for column in schema.columns])[:, None]
     cells = low + random.random_sample((len(whole), n)) * (high - low)
     missing = np.array([column.missing for column in schema.columns])[:, None]
     holes = (random.random_sample(cells.shape) < 0.1) & missing
-    return frame_of(schema, np.where(holes, np.nan, np.where(whole, np.rint(cells), cells)))
+    columns = np.where(holes, np.nan, np.where(whole, np.rint(cells), cells))
+    return written_frame(schema, frame_of(schema, columns))
