@@ -79,5 +79,13 @@ def test_every_size_has_every_kind(size):
     assert len(tasks("tiny")) <= len(found) <= len(tasks("full"))
 
 
+def test_models_are_named_as_in_other_commands():
+    assert {task.name for task in tasks("tiny", "factors") if task.kind == "replay"} == {
+        "FactorAnalysis",
+        "FactorAnalysis, basis",
+        "FactorAnalysis, table",
+    }
+
+
 def test_a_page_of_nothing():
     assert "0 audits" in audit_page([], "full", 0.0)

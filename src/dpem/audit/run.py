@@ -105,7 +105,7 @@ class Finding:
 
 
 def tasks(size: Size, only: str | None = None) -> list[Attack]:
-    """Return the tasks of an audit; `only` keeps those whose name has this in it."""
+    """Return the tasks of an audit; `only` keeps those of this model, or whose name has this in it."""
     full = size == "full"
     made = [Attack("bug", name) for name in BUGS]
     made += [Attack("proof", name) for name in OBLIGATIONS]
@@ -135,7 +135,8 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
     for name, kinds in list(_PUBLISHED.items())[: None if full else 2]:
         played = runs // 5 if name == "FactorAnalysis" else runs // 2
         made += [Attack(kind, name, "add_remove", _GAME_EPSILON, effort=played) for kind in kinds]
-    return [task for task in made if only is None or only.lower() in task.name.lower()]
+    own = registry.trials_of(only) if only in registry.shipped() else ()
+    return [task for task in made if only is None or only.lower() in task.name.lower() or task.name in own]
 
 
 def _has_base(name: str, adjacency: str, base: str) -> bool:

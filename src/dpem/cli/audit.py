@@ -22,7 +22,8 @@ def audit(
         Path | None, typer.Option("--output", "-o", help="A Markdown file for all findings.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", help="Only audits whose name has this in it, such as KMeans.")
+        str | None,
+        typer.Option("--only", help="Only this model, as in dpem fit --model, or names with this in them."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer attacks: minutes, not half an hour.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
@@ -77,4 +78,4 @@ def audit(
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command(app, "audit", audit, "dpem audit --quick", "dpem audit --only KMeans -o audit.md")
+    command(app, "audit", audit, "dpem audit --quick", "dpem audit --only kmeans -o audit.md")
