@@ -14,9 +14,10 @@ import dpem
 from dpem import registry
 from dpem.audit import run
 from dpem.audit.findings_page import audit_page
-from dpem.errors import InvalidArgumentError
+from dpem.errors import InvalidArgumentError, ModelFileError
 from dpem.plugin import registered
 from support.commands import called
+from support.model_files import with_metadata
 
 PACKAGE = '''
 """A package of somebody else: waiting times, in one part or two."""
@@ -85,12 +86,44 @@ class Shares(dpem.ExponentialFamily):
         return {"mean": statistics[0] / n_rows}
 
 
+class Coins(dpem.ExponentialFamily):
+    """Groups of coins, as many as are asked for."""
+
+    nonnegative = True
+
+    def __init__(self, n_components):
+        self.n_components = self.start_centres = n_components
+
+    def start(self, schema, random_state, centres):
+        k = self.n_components
+        return {"weights": np.full(k, 1 / k), "p": np.clip(centres, 0.05, 0.95)}
+
+    def predict_proba(self, row, parameters):
+        p = parameters["p"]
+        joint = parameters["weights"] * np.where(row > 0.5, p, 1 - p).prod(axis=1)
+        return joint / joint.sum()
+
+    def expected_statistics(self, row, parameters):
+        g = self.predict_proba(row, parameters)
+        return np.concatenate([g, np.outer(g, row).ravel()])
+
+    def m_step(self, statistics, parameters, n_rows, noise):
+        k = self.n_components
+        counts = np.maximum(statistics[:k], 2 * noise)
+        p = statistics[k:].reshape(k, -1) / counts[:, None]
+        return {"weights": counts / counts.sum(), "p": np.clip(p, 0.01, 0.99)}
+
+    def norm_bound(self, schema):
+        return np.sqrt(1 + len(schema.columns))
+
+
 no_model = "text"
 '''
 POINTS = """[dpem.models]
 waiting = somebodys_models:WaitingTimes
 remembering = somebodys_models:Remembering
 shares = somebodys_models:Shares
+coins = somebodys_models:Coins
 broken = somebodys_models:no_model
 kmeans = somebodys_models:WaitingTimes
 """
@@ -149,6 +182,24 @@ def test_it_is_served_by_every_command(package, table, tmp_path, capsys):
     assert list(pd.read_csv(tmp_path / "p.csv")) == ["probability of 1", "probability of 2"]
 
 
+def test_a_file_keeps_the_number_of_components(package, tmp_path, capsys):
+    """The class is made again with as many as were fitted, and 2 where nothing is said."""
+    answers = pd.DataFrame(np.random.default_rng(0).random((900, 3)) < 0.4, columns=list("abc"))
+    answers.to_csv(tmp_path / "t.csv", index=False)
+    dpem.Schema({name: {"kind": "boolean"} for name in "abc"}).save(tmp_path / "t.toml")
+    fit = ["fit", tmp_path / "t.csv", "--schema", tmp_path / "t.toml", "--model", "coins", "--epsilon", "4"]
+    for options, parts in (((), 2), (("-k", "4"), 4)):
+        model, said = tmp_path / f"{parts}.dpem", tmp_path / f"{parts}.csv"
+        assert called(capsys, *fit, *options, "-o", model).code == 0
+        assert dpem.load(model).model.n_components == parts
+        assert called(capsys, "predict", model, tmp_path / "t.csv", "-o", said, "--probabilities").code == 0
+        assert len(pd.read_csv(said).columns) == parts
+    forged = tmp_path / "forged"
+    with_metadata(model, forged, lambda metadata: metadata["parameters"].update(n_components=10**9))
+    with pytest.raises(ModelFileError, match="number of components"):
+        dpem.load(forged)
+
+
 def test_a_model_without_the_method_does_not_predict(package, table, tmp_path, capsys):
     data, _ = table
     model = dpem.PrivateEM(
@@ -170,7 +221,7 @@ def test_the_audit_plays_it(name, package, capsys):
     assert "somebodys_models" not in sys.modules
 
 
-@pytest.mark.parametrize("name", ["waiting", "shares"])
+@pytest.mark.parametrize("name", ["waiting", "shares", "coins"])
 def test_the_conformance_tests_run_it(name, package):
     dpem.testing.check_conformance(name)
 

@@ -23,7 +23,7 @@ def audit(
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option("--only", help="Only this model, as in dpem fit --model, or names with this in them."),
+        typer.Option("--only", help="Only this model of dpem fit --model, or names with this in them."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer attacks: minutes, not half an hour.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,

@@ -15,7 +15,7 @@ from dpem.data import Schema, TableGrid
 from dpem.data.schema import require_schema
 from dpem.data.table_types import is_name
 from dpem.engines import open_rows
-from dpem.errors import InvalidArgumentError
+from dpem.errors import InvalidArgumentError, ModelFileError
 from dpem.estimator.arguments import number, optional, stores_arguments, whole
 from dpem.estimator.base import PrivateEstimator, PublicFacts
 from dpem.estimator.planned_columns import Forecast, warn_of_noise
@@ -53,6 +53,7 @@ __all__ = ["ModelEstimator", "PrivateEM"]
 _DRAWS = 100  # of the noise, for standard errors
 _PLAIN_ITERATIONS = 200
 _MOST_SHOWN = 50  # entries of a parameter, in a profile
+_MOST_COMPONENTS = 10_000  # that a file may ask a registered model to have
 
 
 def _tells_components(estimator: PrivateEM) -> bool:
@@ -413,12 +414,19 @@ class PrivateEM(ModelEstimator):
     def _saved_parameters(self) -> dict[str, Any]:
         saved = super()._saved_parameters()
         saved["model"] = type(self.model).__name__  # code is not saved: `load` is given the model again
+        parts = getattr(self.model, "n_components", None)
+        if isinstance(parts, int | np.integer):  # a registered model is made again with as many
+            saved["n_components"] = int(parts)
         return saved
 
     @classmethod
     def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
+        parameters = dict(parameters)
+        parts = parameters.pop("n_components", None)
+        if parts is not None and not (type(parts) is int and 1 <= parts <= _MOST_COMPONENTS):
+            raise ModelFileError("Expected a number of components in the file, got another value.")
         if model is None:
-            model = plug_in_named(str(parameters.get("model")))
+            model = plug_in_named(str(parameters.get("model")), parts)
         if not isinstance(model, ExponentialFamily):
             raise InvalidArgumentError(
                 "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "

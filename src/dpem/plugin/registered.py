@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.registration import ModelEntry
@@ -38,14 +38,20 @@ class PlugInEntry(ModelEntry):
         return PrivateEM(self.plug_in(parts), **arguments)
 
     def plug_in(self, parts: int | None = None) -> ExponentialFamily:
-        """Return the model; `parts` is its argument `n_components`, where it has one."""
+        """Return the model; `parts` is its argument `n_components`, where it has one: 2 if it needs one."""
         if self.family is None:
             raise InvalidArgumentError(f"Expected a class for the registered model {self.name!r}, got none.")
-        if parts is None:
+        takes = self.argument_of_parts
+        if parts is None and (takes is None or takes.default is not takes.empty):
             return self.family()
-        if "n_components" not in inspect.signature(self.family).parameters:
+        if takes is None:
             raise InvalidArgumentError(f"Expected no --components with --model {self.name}: it has none.")
-        return self.family(n_components=parts)  # type: ignore[call-arg]
+        return self.family(n_components=2 if parts is None else parts)  # type: ignore[call-arg]
+
+    @property
+    def argument_of_parts(self) -> inspect.Parameter | None:
+        """The argument `n_components` of the class, where it has one."""
+        return inspect.signature(cast("Any", self.family)).parameters.get("n_components")
 
 
 def registered_points() -> dict[str, EntryPoint]:
@@ -67,11 +73,12 @@ def entry_of(point: EntryPoint) -> PlugInEntry:
     return PlugInEntry(point.name, summary, "", parts=None, for_missing={}, needs_schema=True, family=found)
 
 
-def plug_in_named(class_name: str) -> ExponentialFamily | None:
+def plug_in_named(class_name: str, parts: int | None = None) -> ExponentialFamily | None:
     """Return a registered plug-in model by the name of its class, or None."""
     for point in registered_points().values():
         if point.attr.rpartition(".")[2] == class_name:  # no other class is imported
-            return entry_of(point).plug_in()
+            entry = entry_of(point)
+            return entry.plug_in(None if entry.argument_of_parts is None else parts)
     return None
 
 
