@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import dpem
 from dpem import registry
-from dpem.audit.catalogue import subject_of
+from dpem.audit.subject import subject_of
 from dpem.estimator.trials import mixed_table
 from dpem.testing import insecure_noise, record
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS

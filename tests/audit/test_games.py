@@ -7,9 +7,9 @@ from scipy import stats
 import dpem
 from dpem.audit.bits import distinguish_by_bits
 from dpem.audit.bounds import epsilon_lower_bound, largest_rate, mu_lower_bound
-from dpem.audit.catalogue import subject_of
 from dpem.audit.run import Attack, perform
 from dpem.audit.seeded_bugs import seeded_bug
+from dpem.audit.subject import subject_of
 from dpem.errors import AuditFailedError, InvalidArgumentError
 from dpem.estimator.trials import points
 from dpem.privacy import mechanisms

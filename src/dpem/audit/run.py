@@ -13,7 +13,6 @@ import numpy as np
 
 from dpem import _validate, registry
 from dpem.audit.bits import distinguish_by_bits
-from dpem.audit.catalogue import subject_of
 from dpem.audit.games import Game, changed_rows, distinguish
 from dpem.audit.membership import model_score, sample_score
 from dpem.audit.neighbours import as_cells, hostile_rows, with_strangers
@@ -23,6 +22,7 @@ from dpem.audit.replaying import ReplayAudit, replay
 from dpem.audit.search import separation, telling_pair
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
 from dpem.audit.sources import can_open
+from dpem.audit.subject import subject_of
 from dpem.audit.violations import SLACK
 from dpem.privacy.randomness import public_random
 

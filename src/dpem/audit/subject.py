@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sklearn.base import clone
 
-from dpem import _validate
+from dpem import _validate, registry
+from dpem.audit.sources import SOURCES
 from dpem.estimator.base import PrivateEstimator
 
 if TYPE_CHECKING:
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.privacy.ledger import Ledger
 
-__all__ = ["Subject"]
+__all__ = ["Subject", "subject_of"]
+
+_PUBLIC = ("rows_per_person", "schema", "bounds", "data_norm", "person")
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,3 +100,22 @@ class Subject:
             getattr(given, "data_norm", None),
             given.person,
         )
+
+
+def subject_of(name: str, epsilon: float, adjacency: str) -> Subject:
+    """Return the subject of an audit of the trial of this name."""
+    trial = registry.trials()[name]
+    made = trial.make(adjacency, epsilon=epsilon)
+    if isinstance(made, PrivateEstimator):
+        subject = Subject.of(made)
+    else:
+        domain = {key: trial.arguments[key] for key in _PUBLIC if key in trial.arguments}
+        subject = Subject(name, made, adjacency, **domain)
+    subject = replace(subject, name=f"{name}, {adjacency}")
+    if trial.source is None:
+        return subject
+    hand_over, fit = SOURCES[trial.source], subject.run
+    hand_over(trial.rows(3))  # what a cluster warns of at its start has nothing to do with rows
+    # A line that is cut off is another row than the one in memory.
+    same = None if trial.source == "CSV file with broken lines" else fit
+    return replace(subject, run=lambda rows, ledger: fit(hand_over(rows), ledger), in_memory=same)
