@@ -208,7 +208,7 @@ def test_a_model_without_the_method_does_not_predict(package, table, tmp_path, c
     model.fit(pd.read_csv(data)).save(tmp_path / "m")
     refused = called(capsys, "predict", tmp_path / "m", data, "-o", tmp_path / "p.csv")
     assert refused.code == 2
-    assert "needs a method predict_proba" in refused.err
+    assert "a predict_proba method, got Shares without" in refused.err
 
 
 @pytest.mark.parametrize("name", ["waiting", "shares"])

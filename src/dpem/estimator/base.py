@@ -509,10 +509,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         """Return the columns that `dpem predict` writes, (n, columns), and their names."""
         predicting: Any = self
         if not hasattr(predicting, "predict"):
-            raise InvalidArgumentError(
-                f"Expected a model that predicts, got {type(self).__name__}. A plug-in model needs a method "
-                f"predict_proba."
-            )
+            raise InvalidArgumentError(f"Expected a model that predicts, got {type(self).__name__}.")
         if not probabilities:
             return np.asarray(predicting.predict(rows))[:, None] + 1, [self._part]
         if not hasattr(predicting, "predict_proba"):

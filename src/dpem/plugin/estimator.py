@@ -400,6 +400,14 @@ class PrivateEM(ModelEstimator):
         """Return the most probable component for each row. As sensitive as X."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
+    def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
+        if not _tells_components(self):
+            raise InvalidArgumentError(
+                f"Expected a model with a predict_proba method, got {type(self.model).__name__} without. "
+                f"Write one to predict."
+            )
+        return super()._predictions(rows, probabilities=probabilities)
+
     def _profile(self) -> Profile:
         rows = []
         for name, values in self.parameters_.items():
