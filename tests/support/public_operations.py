@@ -632,6 +632,7 @@ def public_functions(world):
         "dpem.report.render_report": lambda: report.render_report(world["charged"], n_rows=N_ROWS, title="t"),
         "dpem.report.write_report": lambda: report.write_report(world["charged"], world["folder"] / "w.html"),
         "dpem.testing.Recording": lambda: testing.Recording().releases,
+        "dpem.testing.check_conformance": lambda: testing.check_conformance("bernoulli"),
         "dpem.testing.insecure_noise": lambda: drawn(2),
         "dpem.testing.record": lambda: drawn(3),
         "dpem.testing.replay": replayed,
