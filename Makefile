@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY  := $(VENV)/.ready
+# Containers often set it. Then each of the hundreds of processes that tests start would compile all libraries anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # $(call test_end,PYTHON,LIBRARIES): the tests, with these versions in an environment of their own.
 define test_end
