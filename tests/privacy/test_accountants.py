@@ -27,6 +27,7 @@ from dpem.privacy.accountants import (
     GdpAccountant,
     LinearAccountant,
     MomentsAccountant,
+    PldAccountant,
     RealMomentsAccountant,
     ZcdpAccountant,
     accountant_named,
@@ -328,11 +329,27 @@ def test_pld_takes_losses_up_to_two_hundred(event, is_taken):
     made = []
     accountant._make = lambda: SimpleNamespace(compose=lambda *composed: made.append(composed))
     if is_taken:
-        accountant._composed(event)
+        accountant._composed(accountant.mechanisms(event))
         assert made
     else:
         with pytest.raises(UnsupportedEventError, match="moderate privacy loss"):
-            accountant._composed(event)
+            accountant._composed(accountant.mechanisms(event))
+
+
+def test_pld_composes_the_same_events_once(monkeypatch):
+    """A second question is answered at once, and alike; another delta or another event is composed."""
+    made, compose = [], PldAccountant._composed
+    monkeypatch.setattr(PldAccountant, "_composed", lambda *one: made.append(one) or compose(*one))
+    event, other = GaussianEvent(4.0625), GaussianEvent(4.125)
+    first = compare(event, 1e-5, ["pld"])
+    assert compare([event], 1e-5, ["pld"]) == first
+    assert len(made) == 1
+    answers = {
+        first.epsilons["pld"],
+        *(accountant_named("pld").epsilon(event, delta) for delta in (1e-6, 0.1)),
+    }
+    assert len({*answers, accountant_named("pld").epsilon(other, 1e-5)}) == 4
+    assert len(made) == 4
 
 
 def test_pld_calibrates_to_its_own_precision_or_refuses():

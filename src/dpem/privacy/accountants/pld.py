@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,6 +11,7 @@ from dpem.errors import MissingExtraError, UnsupportedEventError
 from dpem.privacy.accountants.base import Accountant
 
 if TYPE_CHECKING:
+    from dpem.privacy.accountants.base import Mechanisms
     from dpem.privacy.events import Event
 
 # Its discretised distributions have ten thousand points per unit of privacy loss.
@@ -40,15 +42,15 @@ class PldAccountant(Accountant):
 
     def epsilon(self, event: Event, delta: float) -> float:
         """Return dp-accounting's epsilon, an upper bound by its pessimistic rounding."""
-        return float(self._composed(event).get_epsilon(_validate.delta(delta))) * _ROUND_UP
+        return _epsilon_of(self.mechanisms(event), _validate.delta(delta)) * _ROUND_UP
 
     def delta(self, event: Event, epsilon: float) -> float:
         """Return dp-accounting's delta, an upper bound by its pessimistic rounding."""
-        delta = self._composed(event).get_delta(_validate.non_negative(epsilon, "epsilon"))
+        composed = self._composed(self.mechanisms(event))
+        delta = composed.get_delta(_validate.non_negative(epsilon, "epsilon"))
         return min(1.0, float(delta) * _ROUND_UP)
 
-    def _composed(self, event: Event) -> Any:
-        mechanisms = self.mechanisms(event)
+    def _composed(self, mechanisms: Mechanisms) -> Any:
         mu = math.sqrt(sum(count / multiplier**2 for multiplier, count in mechanisms.gaussian))
         if mu * mu / 2 + 10 * mu + mechanisms.pure_epsilon > _LARGEST_LOSS:
             raise UnsupportedEventError(
@@ -61,3 +63,9 @@ class PldAccountant(Accountant):
         for epsilon, count in mechanisms.laplace:
             accountant.compose(self._events.LaplaceDpEvent(1 / epsilon), count)
         return accountant
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon_of(mechanisms: Mechanisms, delta: float) -> float:
+    """Return dp-accounting's epsilon, kept: plans, statements and reports ask for the same ones again."""
+    return float(PldAccountant()._composed(mechanisms).get_epsilon(delta))
