@@ -1,4 +1,4 @@
-"""The types of sums: `make lint` fails where mypy lets a private one into an M-step, or refuses a released one.
+"""The types of sums: `make lint` fails where a private one may enter an M-step, or a released one may not.
 
 A line that is marked with ``ignore`` must be an error: under strict settings an unused mark is one itself.
 """
