@@ -10,6 +10,8 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from dask import threaded
+from dask.base import get_scheduler
 
 import dpem
 from dpem import Ledger
@@ -34,6 +36,13 @@ def cluster():
         yield client
 
 
+@pytest.fixture
+def threads():
+    """Use Dask's threads, although a client of the cluster may be there."""
+    with dask.config.set(scheduler="threads"):
+        yield
+
+
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_gives_the_same_bits_on_a_cluster(name, cluster):
     """Partitions of odd sizes, one empty, one with columns in another order, two with other types."""
@@ -42,8 +51,9 @@ def test_every_estimator_gives_the_same_bits_on_a_cluster(name, cluster):
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-def test_arrays_and_threads(adjacency):
+def test_arrays_and_threads(adjacency, threads):
     """Without a cluster Dask's threads do; arrays may be cut along both axes."""
+    assert get_scheduler() is threaded.get
     rows = FRAME[["a", "b", "c"]].to_numpy()
     X = da.from_array(rows, chunks=((1, 200, 402), (2, 1)))
 
@@ -74,49 +84,6 @@ def test_models_predict_partition_by_partition(cluster):
     np.testing.assert_array_equal(np.concatenate([labels]), model.predict(FRAME.fillna(0)))
 
 
-def test_a_worker_that_dies_in_a_fit_changes_nothing(monkeypatch):
-    """Its partitions are made again elsewhere: the same sums, the same model, one charge."""
-    expected = seeded(lambda: ESTIMATORS["GaussianMixture"]().fit(FRAME))
-    release, seen = ReleaseGate.release, []
-
-    def kill(gate, *arguments, **more):
-        seen.append(1)
-        if len(seen) in {3, 6}:
-            pids = client.run(os.getpid)
-            os.kill(pids[min(pids)], signal.SIGKILL)
-        return release(gate, *arguments, **more)
-
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    with dask_cluster() as client:
-        before = set(client.run(os.getpid).values())
-        with monkeypatch.context() as patch:
-            patch.setattr(ReleaseGate, "release", kill)
-            found = seeded(lambda: ESTIMATORS["GaussianMixture"]().fit(frame_of(parts(FRAME))))
-        client.wait_for_workers(2)
-        assert set(client.run(os.getpid).values()) != before
-    same_bits(found, expected)
-
-
-def _dies(table):
-    os._exit(1)
-
-
-def test_a_partition_that_kills_every_worker_ends_the_fit(tmp_path):
-    """The error says so, without rows; the charge stays on the ledger."""
-    budget = {"cap_epsilon": 2.0, "cap_delta": 1e-5, "adjacency": "add_remove"}
-    ledger = Ledger.create(tmp_path / "ledger", name="x", **budget)
-    tables = [dask.delayed(FRAME[:300]), dask.delayed(_dies)(FRAME[300:])]
-    X = dd.from_delayed(tables, meta=FRAME.iloc[:0], verify_meta=False)
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS, ledger=ledger, adjacency="add_remove")
-    failures = dask.config.set({"distributed.scheduler.allowed-failures": 1})
-    killed = pytest.raises(EngineError, match="Dask could not go on: KilledWorker")
-    with failures, dask_cluster(), killed as raised:
-        model.fit(X)
-    assert any("stays charged" in note for note in raised.value.__notes__)
-    assert len(ledger.history()) == 1
-
-
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
@@ -131,7 +98,7 @@ def test_a_partition_unlike_the_others_is_named_by_its_column(spoil, message, cl
         dpem.KMeans(2, epsilon=1.0, bounds=(-3, 3)).fit(X)
 
 
-def test_a_table_without_partitions_is_as_good_as_one_without_rows():
+def test_a_table_without_partitions_is_as_good_as_one_without_rows(threads):
     X = dd.from_pandas(FRAME[["a", "b"]], npartitions=2).partitions[:0]
     model = dpem.KMeans(2, epsilon=1.0, bounds=(-3, 3), adjacency="add_remove").fit(X)
     assert model.n_features_in_ == 2
@@ -167,3 +134,45 @@ def test_dates_and_ways_of_writing_on_a_cluster(cluster):
     whole = dpem.Schema({"day": {"kind": "integer", "bounds": [0, 9]}})
     with pytest.raises(InvalidArgumentError, match="dates or times in column 'day'"):
         dpem.MixedMixture(schema=whole, epsilon=1.0).fit(dd.from_pandas(table, npartitions=2))
+
+
+# -- workers that die: last, since all tests share them ------------------------------------------------
+
+
+def test_a_worker_that_dies_in_a_fit_changes_nothing(monkeypatch, cluster):
+    """Its partitions are made again elsewhere: the same sums, the same model, one charge."""
+    expected = seeded(lambda: ESTIMATORS["GaussianMixture"]().fit(FRAME))
+    release, seen = ReleaseGate.release, []
+
+    def kill(gate, *arguments, **more):
+        seen.append(1)
+        if len(seen) in {3, 6}:
+            pids = cluster.run(os.getpid)
+            os.kill(pids[min(pids)], signal.SIGKILL)
+        return release(gate, *arguments, **more)
+
+    before = set(cluster.run(os.getpid).values())
+    with monkeypatch.context() as patch:
+        patch.setattr(ReleaseGate, "release", kill)
+        found = seeded(lambda: ESTIMATORS["GaussianMixture"]().fit(frame_of(parts(FRAME))))
+    cluster.wait_for_workers(2, timeout=120)
+    assert set(cluster.run(os.getpid).values()) != before
+    same_bits(found, expected)
+
+
+def _dies(table):
+    os._exit(1)
+
+
+def test_a_partition_that_kills_every_worker_ends_the_fit(tmp_path, monkeypatch, cluster):
+    """The error says so, without rows; the charge stays on the ledger."""
+    budget = {"cap_epsilon": 2.0, "cap_delta": 1e-5, "adjacency": "add_remove"}
+    ledger = Ledger.create(tmp_path / "ledger", name="x", **budget)
+    tables = [dask.delayed(FRAME[:300]), dask.delayed(_dies)(FRAME[300:])]
+    X = dd.from_delayed(tables, meta=FRAME.iloc[:0], verify_meta=False)
+    model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS, ledger=ledger, adjacency="add_remove")
+    monkeypatch.setattr(cluster.cluster.scheduler, "allowed_failures", 1)
+    with pytest.raises(EngineError, match="Dask could not go on: KilledWorker") as raised:
+        model.fit(X)
+    assert any("stays charged" in note for note in raised.value.__notes__)
+    assert len(ledger.history()) == 1
