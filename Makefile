@@ -64,8 +64,8 @@ wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-te
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
 	! find build/wheel -name '*.whl' -size +2000k | grep .  # it stays small
-	$(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install --quiet --no-compile build/wheel/*.whl
+	$(PYTHON) -m venv --without-pip build/wheel/venv
+	$(BIN)/python -m pip --python build/wheel/venv install --quiet --no-compile build/wheel/*.whl
 	cd build/wheel && venv/bin/dpem demo demo --rows 2000 --json > /dev/null && echo "wheel: smoke test passed"
 
 # Beside the development environment, whose own libraries come first.

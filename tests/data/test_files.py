@@ -402,11 +402,14 @@ def test_a_file_many_times_as_large_as_the_memory_for_it(kind, times, tmp_path):
     rng = np.random.default_rng(0)
     schema = pa.schema([(f"x{j}", pa.float64()) for j in range(d)])
     with {
-        "parquet": lambda: pq.ParquetWriter(tmp_path / "large.parquet", schema),
+        "parquet": lambda: pq.ParquetWriter(
+            tmp_path / "large.parquet", schema, compression="none", use_dictionary=False
+        ),
         "arrow": lambda: pa.ipc.new_file(tmp_path / "large.arrow", schema),
     }[kind]() as out:
+        part = pa.table({f"x{j}": rng.random(n // 8) for j in range(d)})
         for _ in range(8):
-            out.write_table(pa.table({f"x{j}": rng.random(n // 8) for j in range(d)}), 50_000)
+            out.write_table(part, 50_000)
     pq.write_table(pa.table({f"x{j}": rng.random(200_000) for j in range(d)}), tmp_path / "small.parquet")
     files = [str(tmp_path / name) for name in ("small.parquet", f"large.{kind}")]
     command = [sys.executable, "-c", _BEYOND, *files]
