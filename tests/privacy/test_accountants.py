@@ -336,6 +336,25 @@ def test_pld_takes_losses_up_to_two_hundred(event, is_taken):
             accountant._composed(accountant.mechanisms(event))
 
 
+def test_pld_of_many_gaussians_is_that_of_each_composed():
+    """One distribution for all of them: not below the exact curve, nor above dp-accounting's own sum."""
+    from dp_accounting import dp_event
+    from dp_accounting.pld import PLDAccountant
+
+    parts = ((3.0, 2), (5.0, 1), (8.0, 7))
+    event = ComposedEvent((*((GaussianEvent(z), count) for z, count in parts), (LaplaceEvent(0.1), 2)))
+    theirs = PLDAccountant()
+    for z, count in parts:
+        theirs.compose(dp_event.GaussianDpEvent(z), count)
+    gaussian = ComposedEvent(event.parts[:-1])
+    ours = accountant_named("pld").epsilon(gaussian, 1e-6)
+    assert GdpAccountant().epsilon(gaussian, 1e-6) <= ours <= theirs.get_epsilon(1e-6) * (1 + 2e-8)
+    theirs.compose(dp_event.LaplaceDpEvent(10.0), 2)
+    whole = accountant_named("pld").epsilon(event, 1e-6)
+    assert ours < whole
+    assert whole == pytest.approx(theirs.get_epsilon(1e-6), rel=1e-4)
+
+
 def test_pld_composes_the_same_events_once(monkeypatch):
     """A second question is answered at once, and alike; another delta or another event is composed."""
     made, compose = [], PldAccountant._composed

@@ -58,8 +58,10 @@ class PldAccountant(Accountant):
                 "epsilon is beyond any use; take another accountant."
             )
         accountant = self._make()
-        for multiplier, count in mechanisms.gaussian:
-            accountant.compose(self._events.GaussianDpEvent(multiplier), count)
+        if (
+            mechanisms.gaussian
+        ):  # their product has the privacy loss of a single one: one distribution to make
+            accountant.compose(self._events.GaussianDpEvent(1 / mu))
         for epsilon, count in mechanisms.laplace:
             accountant.compose(self._events.LaplaceDpEvent(1 / epsilon), count)
         return accountant
