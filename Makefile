@@ -14,7 +14,7 @@ define test_end
 endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
-.PHONY: demo test lint check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
+.PHONY: demo test quick core lint check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz picture ends lock clean help
 
 help:            ## list the targets
@@ -37,6 +37,18 @@ test: $(READY)   ## everything that a change must pass; tests wait a lot, so the
 check: $(READY)  ## the tests alone
 	$(BIN)/python -m pytest --numprocesses $$(($$($(PYTHON) -c 'import os; print(os.cpu_count())') + 1)) \
 	  --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+# The privacy core, all that is searched and drawn at random, and every estimator on every kind of rows: a tenth of
+# the time of all tests. What a change touches besides is named in PYTEST_ARGS.
+CORE := tests/privacy tests/property tests/statistical tests/row_statistics tests/fitting tests/gate/test_gate.py \
+  tests/gate/test_interrupts.py tests/engines/test_conformance.py tests/estimator/test_kept_files.py \
+  tests/estimator/test_persons.py tests/plugin/test_memory.py tests/planner tests/test_api.py \
+  tests/test_architecture.py tests/test_figures.py tests/test_files.py src/dpem/privacy README.md
+quick: $(READY)  ## lint and a core of the tests, in about a minute (PYTEST_ARGS=tests/models: and those)
+	$(MAKE) --jobs 2 lint core
+
+core: $(READY)
+	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder $(CORE) $(PYTEST_ARGS)
 
 # Compiled kernels show no lines: their tests run once more as plain Python.
 coverage: $(READY)  ## the lines of src that tests reach, file by file; below 95 % fails (an hour)
