@@ -58,7 +58,7 @@ class PldAccountant(Accountant):
                 "epsilon is beyond any use; take another accountant."
             )
         accountant = self._make()
-        if mechanisms.gaussian:  # the privacy loss of their product is that of one, docs/proofs/accountants.md
+        if mechanisms.gaussian:  # their product has the loss of a single one, docs/proofs/accountants.md
             accountant.compose(self._events.GaussianDpEvent(1 / mu))
         for epsilon, count in mechanisms.laplace:
             accountant.compose(self._events.LaplaceDpEvent(1 / epsilon), count)
