@@ -10,6 +10,7 @@ from dpem.data import Domain
 from dpem.data.to_dataframe import frame_of
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
+from dpem.privacy.neighbours import Adjacency
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -69,7 +70,7 @@ def neighbours(subject: Subject, rows: Any) -> Iterator[tuple[Any, Any]]:
     owns more rows than the cap.
     """
     hostile = hostile_rows(subject, rows)
-    if subject.adjacency == "add_remove":
+    if subject.adjacency == Adjacency.ADD_REMOVE:
         for row in hostile:
             yield rows, with_unit(subject, rows, row)
         if len(_places(subject, rows)):
@@ -87,7 +88,7 @@ def neighbours(subject: Subject, rows: Any) -> Iterator[tuple[Any, Any]]:
 def with_unit(subject: Subject, rows: Any, row: Sequence[Any], *, last: bool = False) -> Any:
     """Return the table with one unit more, all of whose rows are `row`; or with a unit's rows replaced."""
     m = subject.rows_per_person
-    if subject.adjacency == "add_remove":
+    if subject.adjacency == Adjacency.ADD_REMOVE:
         if subject.person is None:
             return with_rows(rows, range(len(rows), len(rows) + m), [row] * m)
         n = 3 * m + 1
@@ -199,5 +200,5 @@ def as_given(subject: Subject, columns: NDArray[np.float64]) -> list[list[Any]]:
 
 def require_rows(subject: Subject, rows: Any) -> None:
     """Raise where a table has too few rows to change one unit of privacy."""
-    if subject.adjacency == "replace_one" and len(rows) < subject.rows_per_person:
+    if subject.adjacency == Adjacency.REPLACE_ONE and len(rows) < subject.rows_per_person:
         raise InvalidArgumentError(f"Expected at least {subject.rows_per_person} rows to replace.")

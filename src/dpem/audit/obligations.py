@@ -139,7 +139,7 @@ def _farthest(statistic: Any, rows: Array) -> float:
     vectors = np.stack(list(_each(statistic, rows)))
     squared = (vectors**2).sum(axis=1)
     apart = squared[:, None] + squared - 2 * vectors @ vectors.T
-    return float(np.sqrt(np.maximum(apart, 0.0).max())) / float(statistic.sensitivity("replace_one"))
+    return float(np.sqrt(np.maximum(apart, 0.0).max())) / float(statistic.sensitivity(Adjacency.REPLACE_ONE))
 
 
 def _components(random: PublicRandom, k: int, d: int, width: float) -> GaussianComponents:
@@ -287,7 +287,7 @@ def _formulas(random: PublicRandom) -> float:
         )
         cells = random.randint(3, size=(2, 5))
         hot = np.eye(3)[cells].reshape(2, -1)
-        for adjacency in ("replace_one", "add_remove"):
+        for adjacency in (Adjacency.REPLACE_ONE, Adjacency.ADD_REMOVE):
             vectors: list[tuple[Any, float, int]] = [
                 (g, sensitivity.counts(adjacency), 2),
                 (g, sensitivity.counts(adjacency, "l1"), 1),
@@ -311,7 +311,7 @@ def _formulas(random: PublicRandom) -> float:
                 ),
             ]
             for rows, claimed, norm in vectors:
-                change = rows[0] - rows[1] if adjacency == "replace_one" else rows[1]
+                change = rows[0] - rows[1] if adjacency == Adjacency.REPLACE_ONE else rows[1]
                 reached.append(float(np.linalg.norm(change, norm)) / claimed)
     reached += [
         m * one / sensitivity.for_person(one, m) for m in (1, 2, 7) for one in (1.0, math.sqrt(2), 1e9)

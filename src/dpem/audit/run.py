@@ -24,6 +24,7 @@ from dpem.audit.seeded_bugs import BUGS, seeded_bug
 from dpem.audit.sources import can_open
 from dpem.audit.subject import subject_of
 from dpem.audit.violations import SLACK
+from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Attack:
 
     kind: Kind
     name: str
-    adjacency: str = "replace_one"
+    adjacency: str = Adjacency.REPLACE_ONE
     epsilon: float = 1.0
     base: str = "made"
     effort: int = 0  # steps of a search, or games
@@ -134,16 +135,16 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
         ]
     for name, kinds in list(_PUBLISHED.items())[: None if full else 2]:
         played = runs // 5 if name == "FactorAnalysis" else runs // 2
-        made += [Attack(kind, name, "add_remove", _GAME_EPSILON, effort=played) for kind in kinds]
+        made += [Attack(kind, name, Adjacency.ADD_REMOVE, _GAME_EPSILON, effort=played) for kind in kinds]
     own = registry.trials_of(only) if only in registry.shipped() else ()
     return [task for task in made if only is None or only.lower() in task.name.lower() or task.name in own]
 
 
 def _has_base(name: str, adjacency: str, base: str) -> bool:
     if base == "no row":
-        return adjacency == "add_remove"
+        return adjacency == Adjacency.ADD_REMOVE
     own_several = "three rows a person" in name or "persons" in name
-    return base != "one row" or not own_several or adjacency == "add_remove"
+    return base != "one row" or not own_several or adjacency == Adjacency.ADD_REMOVE
 
 
 def run_audit(

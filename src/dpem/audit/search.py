@@ -14,6 +14,7 @@ import numpy as np
 
 from dpem.audit.neighbours import as_given, hostile_rows, parsed, with_strangers, with_unit
 from dpem.data.column import READ
+from dpem.privacy.neighbours import Adjacency
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -96,7 +97,7 @@ def _climb(
     n = pool.shape[1]
     values = [embed(row) for row in pool.T]
     pair: list[Row | None]
-    if subject.adjacency == "add_remove":
+    if subject.adjacency == Adjacency.ADD_REMOVE:
         i = max(range(n), key=lambda i: length(values[i]))
         pair, at = [pool[:, i], None], [values[i], embed(None)]
     else:

@@ -29,6 +29,7 @@ from dpem.gate.release import ReleaseGate
 from dpem.paper import KMeans, mixture_sums
 from dpem.plugin import clipped as clipped_statistic
 from dpem.privacy import mechanisms, sensitivity
+from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.noise import rounded_gaussian, rounded_laplace
 from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
 from dpem.statistics import gaussian as gaussian_moments
@@ -65,7 +66,7 @@ class Bug:
 
     subject: str
     patches: Callable[[], list[Any]]
-    adjacency: str = "replace_one"
+    adjacency: str = Adjacency.REPLACE_ONE
 
 
 @contextmanager
@@ -175,7 +176,7 @@ def _smaller(function: str, *, where: Any = sensitivity) -> Callable[[], list[An
         exact = getattr(where, function)
 
         def too_small(*arguments: Any, **named: Any) -> float:
-            swapped = ["add_remove" if word == "replace_one" else word for word in arguments]
+            swapped = [Adjacency.ADD_REMOVE if word == Adjacency.REPLACE_ONE else word for word in arguments]
             found = float(exact(*swapped, **named))
             return found if found < float(exact(*arguments, **named)) else max(1.0, 0.7 * found)
 
@@ -624,7 +625,7 @@ BUGS: dict[str, Bug] = {
         "paper.GaussianMixture, GGG, zcdp, map", _paper_denominators
     ),
     "missing cells pass by the bound": Bug(
-        "GaussianMixture, missing cells, no background", _bound_without_missing_cells, "add_remove"
+        "GaussianMixture, missing cells, no background", _bound_without_missing_cells, Adjacency.ADD_REMOVE
     ),
     "rows with missing cells dropped": Bug(_QUICK, _rows_with_missing_cells_dropped),
     "a start that depends on rows": Bug(_QUICK, _before_the_fit(_start_from_rows)),
@@ -644,11 +645,11 @@ BUGS: dict[str, Bug] = {
     "Laplace noise shared within a release": Bug("paper.DPLloyd", _laplace_noise_shared_within_a_release),
     "pair tables of one block": Bug("tables of pairs in blocks of columns", _pair_tables_of_one_block),
     "pair tables of one block, in a fit": Bug(
-        "MixedMixture, more than 100 columns", _pair_tables_of_one_block, "add_remove"
+        "MixedMixture, more than 100 columns", _pair_tables_of_one_block, Adjacency.ADD_REMOVE
     ),
     "coarse sums taken for exact ones": Bug("sums without their low bits", _coarse_sums_as_if_exact),
     "missing cells forgotten in tables": Bug(
-        "MixedMixture, em, one component", _missing_cells_forgotten, "add_remove"
+        "MixedMixture, em, one component", _missing_cells_forgotten, Adjacency.ADD_REMOVE
     ),
     "negative entries of a plug-in model": Bug("PrivateEM, unruly model", _negative_entries_pass),
     "filled rows too long": Bug("filled rows lie in the ball", _filled_rows_too_long),

@@ -9,6 +9,7 @@ import numpy as np
 
 from dpem.data import Schema
 from dpem.data.to_dataframe import frame_of, written_frame
+from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
 
 if TYPE_CHECKING:
@@ -60,16 +61,16 @@ class Trial:
     fit: Callable[..., Any]
     rows: Callable[[int], Any]
     arguments: Mapping[str, Any] = field(default_factory=dict)
-    relations: tuple[str, ...] = ("replace_one", "add_remove")
+    relations: tuple[Adjacency, ...] = tuple(Adjacency)
     epsilon: float = 1.0
     budgets: tuple[float, ...] = (0.1, 1.0, 20.0)
     source: str | None = None
     slow: bool = False
 
-    def make(self, adjacency: str = "replace_one", **changes: Any) -> Any:
+    def make(self, adjacency: str = Adjacency.REPLACE_ONE, **changes: Any) -> Any:
         """Return the estimator, or the function, with changed arguments."""
         # The default is not passed: the paper's methods have no other relation, and no such argument.
-        relation = {} if adjacency == "replace_one" else {"adjacency": adjacency}
+        relation = {} if adjacency == Adjacency.REPLACE_ONE else {"adjacency": adjacency}
         return self.fit(**{"epsilon": self.epsilon, **self.arguments, **relation, **changes})
 
     def given_as(self, source: str) -> Trial:

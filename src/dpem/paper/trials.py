@@ -9,8 +9,11 @@ from dpem.paper.gaussian_mixture import GaussianMixture
 from dpem.paper.general_em import GeneralEM, Moment
 from dpem.paper.kmeans import DPLloyd, KMeans
 from dpem.plugin.trials import Mean, _Means
+from dpem.privacy.neighbours import Adjacency
 
 __all__ = ["TRIALS"]
+
+_REPLACE_ONE = (Adjacency.REPLACE_ONE,)  # the one relation of the paper
 
 _CLUSTERS = {"n_clusters": 2, "max_iter": 2}
 _COMPONENTS = {"n_components": 2, "max_iter": 2}
@@ -18,11 +21,11 @@ _COMPONENTS = {"n_components": 2, "max_iter": 2}
 
 def _of(method: Callable[..., Any], arguments: dict[str, Any], **settings: Any) -> Trial:
     given = {"data_norm": 1.0, **arguments, **settings}
-    return Trial(method, points, given, ("replace_one",), budgets=(1.0,))
+    return Trial(method, points, given, _REPLACE_ONE, budgets=(1.0,))
 
 
 def _table(method: Callable[..., Any], arguments: dict[str, Any]) -> Trial:
-    return Trial(method, mixed_table, arguments | {"schema": NUMBERS}, ("replace_one",), budgets=(1.0,))
+    return Trial(method, mixed_table, arguments | {"schema": NUMBERS}, _REPLACE_ONE, budgets=(1.0,))
 
 
 TRIALS = {
@@ -52,7 +55,7 @@ TRIALS = {
             "schema": STAYS.select(["age", "visits"]),
             "max_iter": 2,
         },
-        ("replace_one",),
+        _REPLACE_ONE,
         budgets=(1.0,),
     ),
     "paper.KMeans, table": _table(KMeans, _CLUSTERS),
