@@ -15,7 +15,7 @@ SCENARIOS = ["LLG", "GGG"]
 
 
 def paper_total(composition, scenario, budget, delta):
-    """Total epsilon of DESIGN section 3, written out again."""
+    """Total epsilon by section 5 of the paper, written out again."""
     e, d_i = budget.epsilon_i, budget.delta_i
     mechanisms = J * (2 * K + 1)
     n_gaussian = J * K if scenario == "LLG" else mechanisms
@@ -166,15 +166,24 @@ def test_bad_arguments(arguments):
 
 @pytest.mark.parametrize(
     ("epsilon", "with_cap"),
-    [(0.1, 0.538147), (0.2, 1.0), (0.5, 1.0), (1.0, 1.0), (2.0, 0.9996), (3.0, 0.9986), (4.0, 1.0)],
+    [
+        (0.1, 0.538147),
+        (0.2, 1.0),
+        (0.5, 1.0),
+        (1.0, 1.0),
+        (2.0, 0.9996),
+        (3.0, 0.9986),
+        (3.68, 0.9966),
+        (4.0, 1.0),
+    ],
 )
 def test_the_cap_on_orders_is_what_zcdp_beats(epsilon, with_cap):
-    """Integer orders lose at most 0.15 % beside zCDP; orders up to 100 lose nearly half at epsilon 0.1."""
+    """Integer orders lose at most 0.35 % beside zCDP, at 3.68; orders up to 100 nearly half at 0.1."""
     laplace, gaussian = mixture_mechanisms("GGG", n_components=10, n_iterations=20)
     common = {"n_laplace": laplace, "n_gaussian": gaussian, "delta_i": 1e-8}
     zcdp = per_mechanism_budget("zcdp", epsilon, 1e-4, **common).epsilon_i
     capped = per_mechanism_budget("moments", epsilon, 1e-4, **common).epsilon_i
     integers = per_mechanism_budget("moments", epsilon, 1e-4, **common, max_order=None).epsilon_i
-    assert integers / zcdp == pytest.approx(1, abs=1.5e-3)
+    assert integers / zcdp == pytest.approx(1, abs=3.5e-3)
     assert integers <= zcdp
     assert capped / zcdp == pytest.approx(with_cap, abs=1e-3)
