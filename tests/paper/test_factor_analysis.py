@@ -5,10 +5,12 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.optimize import minimize
 
 import dpem
 from dpem import paper
 from dpem.errors import InvalidArgumentError, UnreachableBudgetError
+from dpem.models.factor_analysis.em import DenseMoment, Factors, fit_factors
 from dpem.testing import record, replay
 
 
@@ -30,6 +32,57 @@ def test_the_noise_is_that_of_the_text():
     np.testing.assert_allclose(release.raw / 4.0**13, exact[np.triu_indices(5)], atol=0.05)
     np.testing.assert_array_equal(model.mean_, np.zeros(5))
     assert model.plan_.accountant == "linear"
+
+
+def expected_log_likelihood(X, old):
+    """Return E[log p(x, z | W, Psi)] per row as a function of (W, Psi), z being drawn from the old posterior.
+
+    From the joint Gaussian law of rows and factors, row by row: none of the paper's matrices occurs.
+    """
+    covariance = old.loadings @ old.loadings.T + np.diag(old.noise)
+    means = np.linalg.solve(covariance, X.T).T @ old.loadings
+    spread = np.eye(old.loadings.shape[1]) - old.loadings.T @ np.linalg.solve(covariance, old.loadings)
+
+    def value(loadings, noise):
+        left = X - means @ loadings.T
+        squares = left**2 + np.einsum("jk,kl,jl->j", loadings, spread, loadings)
+        return -0.5 * (np.log(noise) + squares / noise).sum(axis=1).mean()
+
+    return value
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_step_maximises_the_expected_log_likelihood(seed):
+    """Items 56 and 57, against a numerical optimum; Psi with the old W, as in the text, falls short of it."""
+    rng = np.random.default_rng(seed)
+    d, k = 4, 2
+    X = rng.normal(size=(60, k)) @ rng.normal(size=(k, d)) + 0.7 * rng.normal(size=(60, d)) + 0.3
+    moment = X.T @ X / len(X)
+    old = Factors(rng.normal(size=(d, k)), np.diagonal(moment) * rng.uniform(0.2, 0.8, d))
+    value = expected_log_likelihood(X, old)
+
+    def loss(flat):
+        return -value(flat[: d * k].reshape(d, k), np.exp(flat[d * k :]))
+
+    best = minimize(
+        loss, rng.normal(size=d * (k + 1)), method="BFGS", options={"gtol": 1e-7, "maxiter": 5000}
+    )
+    best_loadings, best_noise = best.x[: d * k].reshape(d, k), np.exp(best.x[d * k :])
+    new, steps = fit_factors(DenseMoment(moment), k, None, least_noise=1e-9, start=old, max_iter=1)
+    assert steps == 1
+    np.testing.assert_allclose(new.loadings, best_loadings, atol=1e-4)
+    np.testing.assert_allclose(new.noise, best_noise, atol=1e-4)
+    assert value(new.loadings, new.noise) == pytest.approx(-best.fun, abs=1e-8)
+
+    inverse = np.diag(1 / old.noise)
+    g = np.linalg.inv(np.eye(k) + old.loadings.T @ inverse @ old.loadings)
+    printed = np.diagonal(moment - old.loadings @ g @ old.loadings.T @ inverse @ moment)
+    wrong = [(new.loadings, printed), (old.loadings, new.noise), (1.02 * new.loadings, new.noise)]
+    for loadings, noise in wrong:
+        near = np.allclose(loadings, best_loadings, atol=1e-2) and np.allclose(noise, best_noise, atol=1e-2)
+        assert not near
+        if (noise > 0).all():  # with the old W, Psi need not even be positive
+            assert value(loadings, noise) < -best.fun - 1e-4
 
 
 def test_close_where_there_are_many_rows():

@@ -1,4 +1,8 @@
-"""The paper's mixture and k-means as exponential-family models, written from its equations alone."""
+"""The paper's mixture and k-means as exponential-family models, to test the machinery of `GeneralEM`.
+
+Their M-steps repeat those of `dpem.paper`, with floors and clipping that are in no equation of the paper.
+That the formulas are the paper's is tested in tests/paper/test_gaussian_mixture.py and test_kmeans.py.
+"""
 
 import numpy as np
 
