@@ -117,6 +117,25 @@ def test_authors_kmeans_has_the_noise_of_their_code():
     assert set(np.abs(loud).ravel()) == {1.0}
 
 
+def test_authors_kmeans_with_an_empty_cluster():
+    """It becomes the mean of four rows, drawn with replacement; its zero sorts first and then becomes 2."""
+    X = np.repeat([[0.1, 0.1], [-0.2, -0.2]], [2, 1], axis=0)
+    X += np.array([[0.0, 0.01], [0.02, 0.0], [0.0, 0.0]])
+    start = np.array([[0.1, 0.1], [-0.2, -0.2], [0.9, 0.9]])
+    epsilon_i, seed = 100.0, 1  # one step: all of rho
+    rho = epsilon_i**2 / 2
+    delta = 1e-4
+    epsilon = rho + 2 * math.sqrt(rho * math.log(1 / delta))
+    found = authors_kmeans(X, start, epsilon=epsilon, delta=delta, steps=1, seed=seed)
+    draws = public_random(seed)
+    drawn = draws.randint(3, size=4)
+    assert len(np.unique(drawn)) < 4  # a row that is drawn twice counts once
+    means = np.stack([X[:2].mean(axis=0), X[2], X[np.unique(drawn)].mean(axis=0)])
+    # Counts 2, 1, 0 in rising order are 0, 1, 2, and the zero becomes 2: not 1, 2, 2.
+    scale = math.sqrt(2) / np.array([[2.0], [1.0], [2.0]]) / epsilon_i
+    np.testing.assert_allclose(found, means + draws.laplace(0.0, 1.0, (3, 2)) * scale, rtol=0, atol=1e-7)
+
+
 def test_llg_noise_is_laplace_over_the_noisy_count():
     """One component: the mean moves by Laplace noise of 2 sqrt(d) / (N + 1) over epsilon_i."""
     X = np.full((4000, 2), 0.1)

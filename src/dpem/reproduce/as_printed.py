@@ -105,7 +105,10 @@ def authors_kmeans(
 
     Three things make it small: the sensitivity is sqrt(d) / N_k, half of the text's; J mechanisms are
     accounted for, not one for each of K means a step; and the exact counts are free. The counts are sorted,
-    so that a mean gets the noise of another cluster's count. An empty cluster becomes the mean of two rows.
+    so that a mean gets the noise of another cluster's count; those that are zero become 2 after that. An
+    empty cluster becomes the mean of four rows drawn with replacement, each counted once. Centres are clipped
+    to [-1, 1] in every coordinate. Their loop discards the last of J steps and can stop early by the exact
+    error; here all J count.
     """
     random = public_random(seed)
     k, d = start.shape
@@ -115,8 +118,9 @@ def authors_kmeans(
         counts, sums = _clusters(X, centres)
         means = sums / np.maximum(counts, 1.0)[:, None]
         for empty in np.flatnonzero(counts == 0):
-            means[empty] = X[random.randint(len(X), size=2)].mean(axis=0)
-        divisors = np.sort(np.where(counts == 0, 2.0, counts))
+            means[empty] = X[np.unique(random.randint(len(X), size=4))].mean(axis=0)
+        divisors = np.sort(counts)
+        divisors[divisors == 0] = 2.0
         scale = np.sqrt(d) / divisors[:, None] / budget.epsilon_i
         centres = np.clip(means + random.laplace(0.0, 1.0, (k, d)) * scale, -1.0, 1.0)
     return centres
