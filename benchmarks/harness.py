@@ -14,7 +14,7 @@ import numpy as np
 
 from dpem.reproduce.text import markdown
 
-__all__ = ["RESULTS", "Runs", "markdown", "setting"]
+__all__ = ["RESULTS", "Runs", "markdown", "setting", "write_cell"]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -66,6 +66,27 @@ class Runs:
             if row["dataset"] == dataset:
                 values[row["method"], row["epsilon"]].append(row[field])
         return {key: np.array(v) for key, v in values.items()}
+
+
+def write_cell(path, row, column, value, table=""):
+    """Write one cell of a recorded table: of the row that begins with these cells, under this header.
+
+    `table` is the first header of the table, where several have such a row.
+    """
+    lines = path.read_text().splitlines()
+    header, found = [], False
+    for number, line in enumerate(lines):
+        cells = [cell.strip() for cell in line.strip()[1:-1].split("|")] if line.startswith("|") else []
+        if not cells:
+            header = []
+        elif not header:
+            header = cells
+        elif header[0].startswith(table) and column in header and cells[: len(row)] == row and not found:
+            cells[header.index(column)] = value
+            lines[number], found = "| " + " | ".join(cells) + " |", True
+    if not found:
+        raise SystemExit(f"Expected a row {row} with a column {column!r} in {path}, got none. Run it whole.")
+    path.write_text("\n".join(lines) + "\n")
 
 
 def setting():

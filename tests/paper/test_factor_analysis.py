@@ -11,6 +11,7 @@ import dpem
 from dpem import paper
 from dpem.errors import InvalidArgumentError, UnreachableBudgetError
 from dpem.models.factor_analysis.em import DenseMoment, Factors, fit_factors
+from dpem.reproduce.olivetti import refused_from
 from dpem.testing import record, replay
 
 
@@ -105,6 +106,16 @@ def test_the_classical_sigma_is_refused_where_it_misses(tmp_path):
     with pytest.raises(UnreachableBudgetError, match="classical"):
         paper.FactorAnalysis(2, epsilon=30.0, delta=1e-4, data_norm=1.0, ledger=ledger).fit(rows())
     assert ledger.history() == []
+
+
+def test_the_classical_sigma_holds_far_beyond_one():
+    """At delta 1e-4 it meets its guarantee up to an epsilon of about 8, which dpem.reproduce also says."""
+    assert refused_from() == 8.0
+    for epsilon in (3.0, 7.9):
+        paper.FactorAnalysis(2, epsilon=epsilon, delta=1e-4, data_norm=1.0).fit(rows())
+    for epsilon in (8.0, 8.2):
+        with pytest.raises(UnreachableBudgetError, match="classical"):
+            paper.FactorAnalysis(2, epsilon=epsilon, delta=1e-4, data_norm=1.0).fit(rows())
 
 
 @pytest.mark.parametrize("canary", [[1, 0, 0, 0, 0], [-9, 9, 9, 9, 9], [np.nan] * 5, [0.5, -0.5, 0.5, 0, 0]])
