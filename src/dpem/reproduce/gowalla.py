@@ -1,6 +1,7 @@
 """Gowalla: k-means of places, DPLloyd beside the paper's method and the default, at epsilon = 0.01.
 
-The text states neither the number of clusters nor that of steps, so a grid of both is run.
+The text states neither the number of clusters nor that of steps. The authors' published code has two
+settings, which are judged one by one, and a grid of both numbers is run around them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["GOWALLA", "LINEAR", "LITERAL", "PAPER", "ZCDP", "on_grid"]
 
 SETS = ("gowalla_locations", "gowalla_checkins")
-CLUSTERS, STEPS, DELTA = 3, 10, 1e-4  # clusters and steps of the authors' script
+DELTA = 1e-4
+# Clusters and steps of two files of the authors' code. The first fits one row in a hundred at several
+# epsilons; the second fits all rows at epsilon 0.01 and plots the centres of the figure's three methods.
+AUTHORS_SETTINGS = {"testGowalla.m": (3, 10), "compute_NICV.m": (5, 40)}
+(CLUSTERS, STEPS), FIGURE = AUTHORS_SETTINGS.values()
 PAPER_EPSILON = 0.01
 PLAIN, OURS = "scikit-learn, best of 10", "dpem"
 PAPER, LINEAR, ZCDP = "paper's k-means, zCDP", "DPLloyd, linear", "DPLloyd, zCDP"
@@ -42,7 +47,8 @@ LITERAL = {
     ZCDP: f"{ZCDP}, as printed",
 }
 METHODS = (OURS, *LITERAL, *LITERAL.values())
-PANELS = (LINEAR, ZCDP, PAPER, OURS)  # the paper's three, then the default
+THREE = (LINEAR, ZCDP, PAPER)  # as the paper's panels are ordered
+PANELS = (*(LITERAL[method] for method in THREE), PLAIN, *THREE, OURS)
 
 
 def on_grid(method: str, clusters: int, steps: int) -> str:
@@ -50,12 +56,19 @@ def on_grid(method: str, clusters: int, steps: int) -> str:
     return f"{method}, K = {clusters}, J = {steps}"
 
 
-GRID_OF_BOTH = [(clusters, steps) for clusters in (3, 5, 10) for steps in (5, 10, 20, 30)]
+def with_clusters(method: str, clusters: int) -> str:
+    """Name a method that has no number of steps."""
+    return method if clusters == CLUSTERS else f"{method}, K = {clusters}"
+
+
+GRID_OF_BOTH = [(clusters, steps) for clusters in (3, 5, 10) for steps in (5, 10, 20, 30, 40)]
 _ON_GRID = {
     on_grid(method, *point): (method, *point)
     for point in GRID_OF_BOTH
     for method in (*LITERAL, *LITERAL.values())
 }
+# What the figure shows beside them.
+_BESIDE = {with_clusters(method, FIGURE[0]): (method, *FIGURE) for method in (PLAIN, OURS)}
 
 
 def _tasks(data: Datasets) -> list[Task]:
@@ -71,6 +84,12 @@ def _tasks(data: Datasets) -> list[Task]:
     ]
     # Steps over the larger set take several times as long.
     n_seeds = {SETS[0]: pick(data.size, 3, 1, 1), SETS[1]: 1}
+    tasks += [
+        Task(name, with_clusters(method, FIGURE[0]), epsilon, fold=fold)
+        for name in names
+        for fold in range(n_folds)
+        for method, epsilon in ((PLAIN, math.inf), (OURS, PAPER_EPSILON))
+    ]
     return tasks + [
         Task(name, method, PAPER_EPSILON, fold=fold, seed=seed)
         for name in names
@@ -88,7 +107,7 @@ def _measure(task: Task, data: Datasets) -> dict[str, float]:
 
 def _centres(task: Task, X: NDArray[np.float64]) -> NDArray[np.float64]:
     """Fit the task's method."""
-    method, clusters, steps = _ON_GRID.get(task.method, (task.method, CLUSTERS, STEPS))
+    method, clusters, steps = (_ON_GRID | _BESIDE).get(task.method, (task.method, CLUSTERS, STEPS))
     start_seed = task.fold + 1000 * task.seed
     if method == PLAIN:
         with warnings.catch_warnings():
@@ -115,27 +134,37 @@ def _centres(task: Task, X: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(models[method]().fit(X).cluster_centers_)
 
 
+def _figure_method(method: str) -> str:
+    """Name a panel's method at the figure's setting."""
+    clusters, steps = FIGURE
+    return with_clusters(method, clusters) if method in (PLAIN, OURS) else on_grid(method, clusters, steps)
+
+
 def _draw(results: pd.DataFrame, data: Datasets) -> Any:
-    """Draw the panels of the paper: the run of median quality of each method."""
+    """Draw the paper's panels as printed (above) and private (below): the run of median quality of each."""
     whole = data.load(SETS[0])
-    figure, axes = new_figure(1, len(PANELS), width=14.0, height=3.4, sharey=True)
+    figure, axes = new_figure(2, 4, width=14.0, height=6.6, sharex=True, sharey=True)
     shown = whole.rows[public_random(0).permutation(len(whole.rows))[:4000]]
-    for axis, method in zip(axes, PANELS, strict=True):
-        own = results[
-            (results.data == SETS[0]) & (results.method == method) & (results.epsilon == PAPER_EPSILON)
-        ].sort_values("nicv")
-        fold = int(own.fold.iloc[len(own) // 2])
+    for axis, method in zip(axes.ravel(), PANELS, strict=True):
+        named = _figure_method(method)
+        own = results[(results.data == SETS[0]) & (results.method == named)].sort_values("nicv")
+        median = own.iloc[len(own) // 2]
+        fold, seed = int(median.fold), int(median.seed)
         fit, _ = folds(len(whole.rows), fold)
-        centres = _centres(Task(SETS[0], method, PAPER_EPSILON, fold=fold), whole.rows[fit])
+        task = Task(SETS[0], named, float(median.epsilon), fold=fold, seed=seed)
+        centres = _centres(task, whole.rows[fit])
         labels = ((shown[:, None] - centres) ** 2).sum(axis=2).argmin(axis=1)
         axis.scatter(shown[:, 1], shown[:, 0], s=1, c=[COLOURS[label] for label in labels], rasterized=True)
         axis.scatter(centres[:, 1], centres[:, 0], marker="X", s=80, c="black", edgecolors="white")
         axis.set_title(f"{method}\nNICV {interval(own.nicv, 5)}", fontsize=9)
+    for axis in axes[1]:
         axis.set_xlabel("longitude, scaled")
-    axes[0].set_ylabel("latitude, scaled")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("latitude, scaled")
+    clusters, steps = FIGURE
     figure.suptitle(
-        f"{whole.title}: N = {len(whole.rows):,}, K = {CLUSTERS}, J = {STEPS}, "
-        f"epsilon = {PAPER_EPSILON}, delta = {DELTA:g}",
+        f"{whole.title}: N = {len(whole.rows):,}, K = {clusters}, J = {steps}, "
+        f"epsilon = {PAPER_EPSILON}, delta = {DELTA:g}. Above: not private; below: private.",
         fontsize=9,
     )
     return figure
@@ -157,11 +186,28 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
         tables.append(markdown(header, rows))
     return {
         "tables": "\n\n".join(tables),
+        "settings": _settings_table(results, data),
         "grid": _grid_table(results, data),
         "setting": f"K = {CLUSTERS} and J = {STEPS}",
+        "figure_setting": f"K = {FIGURE[0]} and J = {FIGURE[1]}",
         "grid_epsilon": f"{PAPER_EPSILON:g}",
         "enough_steps": str(_steps_for_zcdp()),
     }
+
+
+def _settings_table(results: pd.DataFrame, data: Datasets) -> str:
+    """Return NICV at the two settings of the authors' code."""
+    rows = []
+    for name in results.data.unique():
+        own = results[results.data == name]
+        for file, (clusters, steps) in AUTHORS_SETTINGS.items():
+            for kind, methods in (("private", THREE), ("not private", [LITERAL[method] for method in THREE])):
+                cells = (
+                    interval(own[own.method == on_grid(method, clusters, steps)].nicv, 4)
+                    for method in methods
+                )
+                rows.append([data.load(name).title, f"{clusters}, {steps} ({file})", kind, *cells])
+    return markdown(["data", "K, J", "", *THREE], rows)
 
 
 def _grid_table(results: pd.DataFrame, data: Datasets) -> str:
@@ -170,19 +216,19 @@ def _grid_table(results: pd.DataFrame, data: Datasets) -> str:
     for name in results.data.unique():
         own = results[results.data == name]
         for point in GRID_OF_BOTH:
-            cells = (interval(own[own.method == on_grid(method, *point)].nicv, 4) for method in PANELS[:3])
+            cells = (interval(own[own.method == on_grid(method, *point)].nicv, 4) for method in THREE)
             rows.append([data.load(name).title, *point, *cells])
-    return markdown(["data", "K", "J", *PANELS[:3]], rows)
+    return markdown(["data", "K", "J", *THREE], rows)
+
+
+def share(composition: str, steps: int) -> float:
+    """Return what a composition leaves each of as many Laplace mechanisms at the paper's budget."""
+    budget = per_mechanism_budget(composition, PAPER_EPSILON, DELTA, n_laplace=steps, n_gaussian=0)
+    return budget.epsilon_i
 
 
 def _steps_for_zcdp() -> int:
     """Return from how many steps on zCDP leaves a Laplace mechanism more than linear composition."""
-
-    def share(composition: str, steps: int) -> float:
-        return per_mechanism_budget(
-            composition, PAPER_EPSILON, DELTA, n_laplace=steps, n_gaussian=0
-        ).epsilon_i
-
     return next(steps for steps in range(1, 1000) if share("zcdp", steps) > share("linear", steps))
 
 
