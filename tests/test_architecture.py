@@ -69,6 +69,14 @@ def test_a_file_that_is_not_on_the_way_is_noticed(visited):
     assert "fitting/box_tree.py" in visited  # a mixture starts from private centres
 
 
+def test_every_file_of_the_page_exists():
+    names = re.findall(r"`([\w/]+(?:\.(?:py|js|txt|toml|pyi)|/))`", PAGE)
+    assert len(names) > 60
+    for name in names:
+        own = name in {"estimator.py", "fit.py", "one_shot.py", "summary.py", "trials.py", "__init__.py"}
+        assert own or (SOURCE / name).exists() or (ROOT / name).exists(), name
+
+
 def test_every_room_of_the_page_exists_and_every_room_is_on_the_page():
     rooms = set(re.findall(r"`([\w]+)/`", section("Rooms")))
     assert rooms == {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from dpem import _validate, registry
 from dpem.errors import AuditFailedError, InsecureNoiseWarning
 from dpem.gate.recording import Recording, recording
+from dpem.generated_tables import trial_table
 from dpem.privacy.randomness import seeded_entropy
-from dpem.trials import trial_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dpem.fitting.box_tree import CellTree
-from dpem.statistics.simple import CELL_BITS, LINEAR_BITS, CellHistogram
+from dpem.fitting.box_tree import BoxTree
+from dpem.statistics.simple import BOX_BITS, LINEAR_BITS, BoxHistogram
 
 HALF_WIDTHS = [np.ones(1), np.ones(2), np.array([1.0, 0.3, 0.5])]
 RADIUS = 2.0**22
@@ -13,7 +13,7 @@ RADIUS = 2.0**22
 def refined(half_widths, n_rows, seed, rounds=3):
     """Return a tree whose leaves were split at random, some by several halvings at once."""
     rng = np.random.default_rng(seed)
-    tree = CellTree(half_widths, n_rows)
+    tree = BoxTree(half_widths, n_rows)
     for _ in range(rounds):
         split_at_random(tree, rng)
     return tree
@@ -23,7 +23,7 @@ def split_at_random(tree, rng):
     """Split each leaf by none to three halvings; the first box by at least one."""
     tree.refine(
         [
-            np.minimum(depth + rng.integers(depth == 0, 4, int(layer.leaf.sum())), CELL_BITS)
+            np.minimum(depth + rng.integers(depth == 0, 4, int(layer.leaf.sum())), BOX_BITS)
             for depth, layer in enumerate(tree.layers)
         ]
     )
@@ -32,7 +32,7 @@ def split_at_random(tree, rng):
 def count_leaves(tree, rows):
     """Return the exact counts of all leaves by rising code; rows are (p, n), in units of the tree."""
     p = len(rows)
-    query = CellHistogram(
+    query = BoxHistogram(
         np.zeros(p),
         np.eye(p) * 2.0**LINEAR_BITS,
         tree.half_widths * RADIUS,
@@ -47,11 +47,11 @@ def count_leaves(tree, rows):
 def test_leaves_are_disjoint_and_complete(half_widths, seed):
     tree = refined(half_widths, 1.0, seed)
     sizes = np.concatenate(
-        [np.full(int(layer.leaf.sum()), 1 << (CELL_BITS - depth)) for depth, layer in enumerate(tree.layers)]
+        [np.full(int(layer.leaf.sum()), 1 << (BOX_BITS - depth)) for depth, layer in enumerate(tree.layers)]
     )
     order = np.argsort(tree.starts)
     assert (tree.starts[order] == np.append(0, np.cumsum(sizes[order])[:-1])).all()
-    assert sizes.sum() == 1 << CELL_BITS
+    assert sizes.sum() == 1 << BOX_BITS
     for above, layer in zip(tree.layers, tree.layers[1:], strict=False):
         assert (layer.code == (2 * above.code[~above.leaf][:, None] + np.arange(2)).ravel()).all()
 
@@ -61,12 +61,12 @@ def test_exact_counts_are_reconciled_exactly(half_widths):
     """Releases without noise, each finer than the last: every box gets its own count."""
     rng = np.random.default_rng(2)
     rows = (rng.uniform(-1, 1, (2000, len(half_widths))) * half_widths).T
-    tree = CellTree(half_widths, 2000.0)
+    tree = BoxTree(half_widths, 2000.0)
     for _ in range(3):
         split_at_random(tree, rng)
         tree.add(count_leaves(tree, rows))
-    finest = CellTree(half_widths, 2000.0)
-    finest.refine([np.array([CELL_BITS])])
+    finest = BoxTree(half_widths, 2000.0)
+    finest.refine([np.array([BOX_BITS])])
     counts = count_leaves(finest, rows)
     for depth, (layer, value) in enumerate(zip(tree.layers, tree.estimate()[0], strict=True)):
         truth = counts.reshape(1 << depth, -1).sum(axis=1)[layer.code]
@@ -99,5 +99,5 @@ def test_codes_of_rows_agree_with_the_boxes(half_widths):
         middle, half = tree.boxes(depth)
         assert (np.abs(middle) + half <= tree.half_widths * (1 + 1e-12)).all()
         counts = count_leaves(tree, middle[layer.leaf].T)
-        expected = np.isin(starts, layer.code[layer.leaf] << (CELL_BITS - depth))
+        expected = np.isin(starts, layer.code[layer.leaf] << (BOX_BITS - depth))
         assert (counts == expected).all()

@@ -75,14 +75,14 @@ def test_sums_of_rows_and_cells(n, d, device, monkeypatch):
     X, domain = rows(n, d), Domain.from_arguments(d, data_norm=1.0)
     points = np.rint(RNG.normal(0, 2.0**21, (5, d)))
     axes = np.rint(np.linalg.qr(RNG.normal(size=(d, d)))[0][: min(d, 3)] * 2.0**20)
-    halved = tuple(i % len(axes) for i in range(queries.CELL_BITS))
+    halved = tuple(i % len(axes) for i in range(queries.BOX_BITS))
     for statistic in (
         queries.Sums(d, counted=True),
         queries.Sums(d, counted=False),
         queries.DistanceHistogram(points, np.linspace(1e5, 2e7, 9)),
         queries.SecondMoments(points[0], 2.0**22),
         queries.RelativeSums(points, 2.0**21, 0.7),
-        queries.CellHistogram(points[1], axes, np.full(len(axes), 2.0**23), halved, np.arange(0, 2**18, 64)),
+        queries.BoxHistogram(points[1], axes, np.full(len(axes), 2.0**23), halved, np.arange(0, 2**18, 64)),
     ):
         same_sum(statistic, X, domain, device)
 

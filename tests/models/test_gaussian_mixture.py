@@ -632,3 +632,13 @@ def test_columns_are_told_apart_before_what_they_share():
     own_variances = -20 * np.log(2 * np.pi * np.e) - 0.5 * np.log(X.var(axis=0)).sum()
     assert own_variances - round_shape > 15
     assert model.score(X) > round_shape + 0.8 * (own_variances - round_shape)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_more_steps_than_a_plan_can_have_are_refused_before_the_charge(adjacency, tmp_path):
+    """Also where a released number of rows chooses the stages: what it may choose is tried beforehand."""
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=5.0, cap_delta=1e-5, adjacency=adjacency)
+    model = GaussianMixture(2, epsilon=1.0, data_norm=1.0, max_iter=1000, adjacency=adjacency, ledger=ledger)
+    with pytest.raises(InvalidArgumentError, match="at most 1000 stages"):
+        model.fit(np.zeros((500, 2)))
+    assert not ledger.history()

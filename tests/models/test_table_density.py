@@ -8,7 +8,7 @@ from scipy import special
 
 from dpem import Schema
 from dpem.data.levels import LevelGrid
-from dpem.models.table.bins import ColumnCells, NoisyLevels, choose_cells, noisy_rows
+from dpem.models.table.bins import ColumnBins, NoisyLevels, choose_bins, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
 
 SCHEMA = Schema(
@@ -28,7 +28,7 @@ def density(seed=0, target=None, blocks=((0, 2), (1, 3)), k=3):
     of_level = [np.arange(levels.size) for levels in grid.columns]
     of_level[2] = np.array([0, 1, 2, 2])
     cells = tuple(
-        ColumnCells(levels, cell, rng.dirichlet(np.ones(levels.size)))
+        ColumnBins(levels, cell, rng.dirichlet(np.ones(levels.size)))
         for levels, cell in zip(grid.columns, of_level, strict=True)
     )
     parts = np.ones(1) if target is None else rng.dirichlet(np.ones(cells[target].size))
@@ -43,10 +43,10 @@ def density(seed=0, target=None, blocks=((0, 2), (1, 3)), k=3):
 
 def brute_force(model):
     """Return the probability of every combination of levels, by the definition alone."""
-    sizes = [column.levels.size for column in model.cells]
+    sizes = [column.levels.size for column in model.bins]
     table = np.zeros(sizes)
     for row in itertools.product(*(range(size) for size in sizes)):
-        cell = [column.of_level[level] for column, level in zip(model.cells, row, strict=True)]
+        cell = [column.of_level[level] for column, level in zip(model.bins, row, strict=True)]
         total = 0.0
         for c, part in enumerate(model.parts):
             if model.target is not None and cell[model.target] != c:
@@ -59,7 +59,7 @@ def brute_force(model):
                     for k in range(block.weights.shape[1])
                 )
             total += product
-        table[row] = total * np.prod([c.within[x] for c, x in zip(model.cells, row, strict=True)])
+        table[row] = total * np.prod([c.within[x] for c, x in zip(model.bins, row, strict=True)])
     return table
 
 
@@ -69,7 +69,7 @@ def test_log_density_is_that_of_the_definition(target):
     table = brute_force(model)
     assert table.sum() == pytest.approx(1.0)
     rows = np.array(list(itertools.product(*(range(size) for size in table.shape)))).T
-    widths = sum(c.levels.log_widths[r] for c, r in zip(model.cells, rows, strict=True))
+    widths = sum(c.levels.log_widths[r] for c, r in zip(model.bins, rows, strict=True))
     np.testing.assert_allclose(model.log_density(rows) + widths, np.log(table.ravel()), rtol=1e-9)
 
 
@@ -107,7 +107,7 @@ def test_given_is_conditional(target):
 def test_joint_tables_are_marginals(target):
     model = density(4, target)
     table = brute_force(model)
-    levels = [np.arange(column.levels.size) for column in model.cells]
+    levels = [np.arange(column.levels.size) for column in model.bins]
     for columns in ([0], [2], [2, 0], [1, 3], [3, 0, 2]):
         other = tuple(j for j in range(4) if j not in columns)
         expected = table.sum(axis=other).transpose(np.argsort(np.argsort(columns)))
@@ -211,7 +211,7 @@ def test_spikes_are_cells_and_rare_levels_join():
     law[0], law[40], law[-1] = 0.5, 0.2, 0.05
     law[1:40] = 0.2 / 39
     law /= law.sum()
-    cells = choose_cells(levels, law, 0.001, 16)
+    cells = choose_bins(levels, law, 0.001, 16)
     alone = np.bincount(cells.of_level)
     assert alone[cells.of_level[0]] == 1
     assert cells.within[40] > 0.99  # beyond it there is next to nothing, which joins it
@@ -226,7 +226,7 @@ def test_rare_categories_share_a_cell():
     many = {"kind": "categorical", "categories": [f"c{i}" for i in range(500)], "outside": "c0"}
     levels = LevelGrid(Schema({"many": many})).columns[0]
     law = special.softmax(-np.arange(500) / 10)
-    cells = choose_cells(levels, law, 0.005, 48)
+    cells = choose_bins(levels, law, 0.005, 48)
     assert cells.size < 48
     assert len(set(cells.of_level[:10])) == 10
     assert (cells.of_level[100:] == cells.of_level[-1]).all()

@@ -10,8 +10,8 @@ from dpem.statistics.contingency import Histograms
 from dpem.statistics.frame_sizes import FrameSizes
 from dpem.statistics.gaussian import GaussianComponents
 from dpem.statistics.simple import (
-    CELL_BITS,
-    CellHistogram,
+    BOX_BITS,
+    BoxHistogram,
     ColumnSquares,
     DistanceHistogram,
     IntervalSum,
@@ -37,12 +37,12 @@ def queries(d, seed):
         "counted sums": Sums(d, counted=True),
         "distances": DistanceHistogram(centres, radius * 2.0 ** np.arange(-9.0, 1.0)),
         "second moments": SecondMoments(centres[0], radius),
-        "cells": CellHistogram(
+        "cells": BoxHistogram(
             centres[0],
             np.rint(axes * 2**20),
             np.full(len(axes), radius),
-            tuple(np.arange(CELL_BITS) % len(axes)),
-            np.append(0, 1 + np.sort(rng.choice(2**CELL_BITS - 1, 40, replace=False))),
+            tuple(np.arange(BOX_BITS) % len(axes)),
+            np.append(0, 1 + np.sort(rng.choice(2**BOX_BITS - 1, 40, replace=False))),
         ),
         "relative sums": RelativeSums(centres, radius, 1.0),
         "interval": IntervalSum(counted=False),

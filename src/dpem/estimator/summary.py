@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MOST_COLUMNS",
-    "Cell",
     "Profile",
-    "cells_of",
+    "ReleasedValue",
     "column_names",
     "columns_of_numbers",
     "gaussian_figures",
@@ -22,6 +21,7 @@ __all__ = [
     "numbered_rows",
     "schema_of",
     "short",
+    "values_of",
 ]
 
 MOST_COLUMNS = 24  # that one can choose among in a figure
@@ -30,7 +30,7 @@ _DIGITS = 6
 
 
 @dataclass(frozen=True)
-class Cell:
+class ReleasedValue:
     """A released value, what noise alone does to it, and how far rows of the part spread about it."""
 
     value: float
@@ -46,7 +46,7 @@ class Profile:
     kind: str
     header: list[str]
     units: list[str | None]
-    rows: list[tuple[str, list[Cell]]]
+    rows: list[tuple[str, list[ReleasedValue]]]
     has_shares: bool
 
     @property
@@ -78,18 +78,18 @@ def schema_of(model: Any) -> tuple[list[Any], list[str | None]]:
     return columns, [None if column is None else column.step_unit for column in columns]
 
 
-def numbered_rows(values: Any, errors: Any, columns: list[Any]) -> list[tuple[str, list[Cell]]]:
+def numbered_rows(values: Any, errors: Any, columns: list[Any]) -> list[tuple[str, list[ReleasedValue]]]:
     """Return the rows of a profile, numbered from 1."""
     return [
-        (str(i + 1), cells_of(v, e, columns)) for i, (v, e) in enumerate(zip(values, errors, strict=True))
+        (str(i + 1), values_of(v, e, columns)) for i, (v, e) in enumerate(zip(values, errors, strict=True))
     ]
 
 
-def cells_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None) -> list[Cell]:
+def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None) -> list[ReleasedValue]:
     """Return the cells of one part of a model."""
     spreads = [None] * len(columns) if spreads is None else [float(spread) for spread in spreads]
     return [
-        Cell(float(value), float(error), spread, _moment(value, column))
+        ReleasedValue(float(value), float(error), spread, _moment(value, column))
         for value, error, spread, column in zip(values, errors, spreads, columns, strict=True)
     ]
 

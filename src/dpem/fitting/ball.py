@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
 
 __all__ = [
+    "Ball",
     "Box",
-    "Frame",
     "clip_radius",
     "column_stretch",
-    "first_frame",
+    "first_ball",
     "inside_box",
-    "narrower_frame",
-    "private_frame",
+    "narrower_ball",
+    "private_ball",
     "private_second_moment",
 ]
 
@@ -44,7 +44,7 @@ Box = tuple["NDArray[np.float64]", "NDArray[np.float64]"]  # lower and upper cor
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class Ball:
     """A ball that holds most rows, as far as noise allows to know.
 
     Attributes
@@ -70,14 +70,14 @@ class Frame:
         )
 
 
-def private_frame(
+def private_ball(
     gate: Releases,
     n_columns: int,
     n_rows: float | None,
     quantile: float,
     names: tuple[str, str],
     box: Box | None = None,
-) -> Frame:
+) -> Ball:
     """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
 
     `n_rows` is None where the number of rows is private; the first release then yields it too. The centre is
@@ -93,8 +93,8 @@ def private_frame(
     centre = onto_grid(inside_box((mean * kept_part(float(mean @ mean), noise))[None], box))[0]
 
     largest = GRID + float(np.sqrt(centre @ centre))
-    found = narrower_frame(gate, Frame(centre, largest, n), quantile, radius_stage)
-    return found if found.radius < GRID else Frame(np.zeros(n_columns), GRID, n)
+    found = narrower_ball(gate, Ball(centre, largest, n), quantile, radius_stage)
+    return found if found.radius < GRID else Ball(np.zeros(n_columns), GRID, n)
 
 
 def inside_box(points: NDArray[np.float64], box: Box | None) -> NDArray[np.float64]:
@@ -126,29 +126,29 @@ def column_stretch(radius: float, widths: NDArray[np.float64]) -> NDArray[np.flo
     return np.sqrt(np.minimum(d * (widths / radius) ** 2, level))
 
 
-def first_frame(gate: Releases, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Frame:
+def first_ball(gate: Releases, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Ball:
     """Buy a radius about the public centre, and with it the number of rows where that is private (None)."""
-    everything = Frame(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
+    everything = Ball(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
     histogram = _distances(gate, everything, stage)
     if n_rows is None:
         everything = replace(everything, n_rows=max(1.0, float(histogram.values.sum())))
     return _narrower(everything, histogram, quantile)
 
 
-def narrower_frame(gate: Releases, frame: Frame, quantile: float, stage: str) -> Frame:
-    """Buy a radius that holds about a fraction `quantile` of rows within a frame, or keep it."""
-    return _narrower(frame, _distances(gate, frame, stage), quantile)
+def narrower_ball(gate: Releases, ball: Ball, quantile: float, stage: str) -> Ball:
+    """Buy a radius that holds about a fraction `quantile` of rows within a ball, or keep it."""
+    return _narrower(ball, _distances(gate, ball, stage), quantile)
 
 
-def _distances(gate: Releases, frame: Frame, stage: str) -> ReleasedStatistics:
-    return gate.release(stage, DistanceHistogram(frame.centre[None], frame.radius * _EDGES))
+def _distances(gate: Releases, ball: Ball, stage: str) -> ReleasedStatistics:
+    return gate.release(stage, DistanceHistogram(ball.centre[None], ball.radius * _EDGES))
 
 
-def _narrower(frame: Frame, histogram: ReleasedStatistics, quantile: float) -> Frame:
-    edges = frame.radius * _EDGES
+def _narrower(ball: Ball, histogram: ReleasedStatistics, quantile: float) -> Ball:
+    edges = ball.radius * _EDGES
     noise = float(histogram.noise_stddev[0])
-    radius = _quantile_radius(histogram.values, noise, edges, frame.n_rows, quantile)
-    return frame if radius is None else replace(frame, radius=radius)
+    radius = _quantile_radius(histogram.values, noise, edges, ball.n_rows, quantile)
+    return ball if radius is None else replace(ball, radius=radius)
 
 
 def _quantile_radius(
@@ -179,7 +179,7 @@ def clip_radius(
     gate: Releases,
     stage: str,
     points: NDArray[np.float64],
-    frame: Frame,
+    ball: Ball,
     noise_per_radius: float,
     fallback: float,
 ) -> float:
@@ -188,27 +188,27 @@ def clip_radius(
     A larger radius means more noise (`noise_per_radius` times the radius moves a centre by that much); a
     smaller one cuts off more of the rows. Both are estimated from a noisy histogram of distances.
     """
-    edges = frame.radius * _EDGES
+    edges = ball.radius * _EDGES
     released = gate.release(stage, DistanceHistogram(points, edges))
     noise = float(released.noise_stddev[0])
-    if 2 * noise * np.sqrt(_BINS) > 0.5 * frame.n_rows:
+    if 2 * noise * np.sqrt(_BINS) > 0.5 * ball.n_rows:
         return fallback
     counts = np.where(released.values > noise, released.values, 0.0)
     middles = (edges + np.concatenate([[0.0], edges[:-1]])) / 2
-    bias = np.array([(counts * np.maximum(middles - edge, 0)).sum() for edge in edges]) / frame.n_rows
+    bias = np.array([(counts * np.maximum(middles - edge, 0)).sum() for edge in edges]) / ball.n_rows
     cost = (noise_per_radius * edges) ** 2 + (0.5 * bias) ** 2
     best = np.flatnonzero(cost == cost.min())[-1]
     return float(edges[best])
 
 
-def private_second_moment(gate: Releases, stage: str, frame: Frame) -> tuple[NDArray[np.float64], float]:
-    """Buy the second moment of rows about the frame's centre, in units of its radius.
+def private_second_moment(gate: Releases, stage: str, ball: Ball) -> tuple[NDArray[np.float64], float]:
+    """Buy the second moment of rows about the ball's centre, in units of its radius.
 
     Returns the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal noise.
     """
-    statistic = SecondMoments(frame.centre, frame.radius)
+    statistic = SecondMoments(ball.centre, ball.radius)
     released = gate.release(stage, statistic)
-    d = len(frame.centre)
+    d = len(ball.centre)
     unit = statistic.unit
     matrix = np.zeros((d, d))
     matrix[np.triu_indices(d)] = released.values / unit

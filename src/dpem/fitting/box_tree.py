@@ -1,7 +1,7 @@
 """A tree of boxes that is refined where released counts say that rows are.
 
 Every box is halved along its longest side, so that all boxes of one depth have the same shape and a box is
-the first bits of a code (`CellHistogram` computes the codes of rows). Each release counts the rows of every
+the first bits of a code (`BoxHistogram` computes the codes of rows). Each release counts the rows of every
 leaf: a leaf that is not refined is measured again, and only what is refined pays for its resolution.
 """
 
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.statistics.simple import CELL_BITS
+from dpem.statistics.simple import BOX_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["CellTree", "Layer"]
+__all__ = ["BoxTree", "Layer"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,8 +33,8 @@ class Layer:
     times: NDArray[np.float64]
 
 
-class CellTree:
-    """Boxes from one, `-half_widths` to `half_widths`, down to leaves of at most `CELL_BITS` halvings.
+class BoxTree:
+    """Boxes from one, `-half_widths` to `half_widths`, down to leaves of at most `BOX_BITS` halvings.
 
     It begins with the box that holds all rows, as if that had been released once.
     """
@@ -43,7 +43,7 @@ class CellTree:
         self.half_widths = half_widths
         self.layers = [Layer(np.zeros(1, np.int64), np.ones(1, bool), np.full(1, n_rows), np.ones(1))]
         widths, halved = half_widths.copy(), []
-        for _ in range(CELL_BITS):
+        for _ in range(BOX_BITS):
             halved.append(int(np.argmax(widths)))
             widths[halved[-1]] /= 2
         self.halved = tuple(halved)  # the axis that is halved at each depth
@@ -67,7 +67,7 @@ class CellTree:
     @property
     def starts(self) -> NDArray[np.int64]:
         """The first full code of each leaf, layer by layer."""
-        codes = [layer.code[layer.leaf] << (CELL_BITS - depth) for depth, layer in enumerate(self.layers)]
+        codes = [layer.code[layer.leaf] << (BOX_BITS - depth) for depth, layer in enumerate(self.layers)]
         return np.concatenate(codes)
 
     def add(self, counts: NDArray[np.float64]) -> None:

@@ -1,4 +1,4 @@
-"""Private k-means: a private frame, noisy cells to start from, relative clipped Lloyd steps.
+"""Private k-means: a private ball, noisy cells to start from, relative clipped Lloyd steps.
 
 Every stage is one Gaussian mechanism on integers; docs/kmeans.md tells what each buys.
 """
@@ -14,22 +14,22 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import onto_grid
 from dpem.fitting.ball import (
-    Frame,
+    Ball,
     clip_radius,
     column_stretch,
     inside_box,
-    narrower_frame,
-    private_frame,
+    narrower_ball,
+    private_ball,
     private_second_moment,
 )
-from dpem.fitting.box_tree import CellTree
-from dpem.fitting.centres_start import centres_from_cells, refine
+from dpem.fitting.box_tree import BoxTree
+from dpem.fitting.centres_start import centres_from_boxes, refine
 from dpem.fitting.loop import run_em
 from dpem.fitting.shrinkage import kept_part
 from dpem.gate.plan import Plan, Stage
 from dpem.statistics.simple import (
     LINEAR_BITS,
-    CellHistogram,
+    BoxHistogram,
     DistanceHistogram,
     RelativeSums,
     SecondMoments,
@@ -76,7 +76,7 @@ def kmeans_stages(
     shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
-    queries: dict[str, RowStatistic] = {  # of the right kind: frames and centres do not change sensitivities
+    queries: dict[str, RowStatistic] = {  # of the right kind: balls and centres do not change sensitivities
         "centre": Sums(n_columns, counted=not adjacency.n_rows_public),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
@@ -109,7 +109,7 @@ class LloydModel:
     The parameters are the centres, integers of shape (k, d) in grid units, inside the public box.
     """
 
-    frame: Frame
+    ball: Ball
     radius: float
     count_weight: float
     box: Box | None = None
@@ -153,12 +153,12 @@ def fit_centres(
     n_clusters: int,
     random_state: PublicRandom,
     progress: Progress,
-    known: Frame | None = None,
+    known: Ball | None = None,
     box: Box | None = None,
 ) -> tuple[NDArray[np.float64], LloydModel, NDArray[np.float64], ReleasedStatistics]:
     """Run all stages; return the centres, the model of the last step, its start, and its release.
 
-    `known` is a frame that surely holds most rows, from earlier releases: no centre is bought then. `box`
+    `known` is a ball that surely holds most rows, from earlier releases: no centre is bought then. `box`
     holds all rows, in grid units: public knowledge, which all centres are held to.
     """
     steps = gate.plan.stage("lloyd")
@@ -166,16 +166,16 @@ def fit_centres(
     progress.step("centre and scale")
     quantile = 0.998 if low else 0.95
     if known is None:
-        frame = private_frame(gate, n_columns, n_rows, quantile, ("centre", "scale"), box)
+        ball = private_ball(gate, n_columns, n_rows, quantile, ("centre", "scale"), box)
     else:
-        frame = narrower_frame(gate, known, quantile, "scale")
+        ball = narrower_ball(gate, known, quantile, "scale")
     axes, half_widths = (
-        (np.eye(n_columns), np.ones(n_columns)) if low else _leading_axes(gate, frame, n_clusters, progress)
+        (np.eye(n_columns), np.ones(n_columns)) if low else _leading_axes(gate, ball, n_clusters, progress)
     )
-    start = _start(gate, frame, axes, half_widths, n_clusters, random_state, progress)
+    start = _start(gate, ball, axes, half_widths, n_clusters, random_state, progress)
     start = onto_grid(inside_box(start, box))
     weight = _count_weight(n_columns, gate.plan.adjacency)
-    lloyd = LloydModel(frame, frame.radius, weight, box)
+    lloyd = LloydModel(ball, ball.radius, weight, box)
     done = 0
     if len(axes) < n_columns and steps.repeats > 1:  # one wide step lifts centres out of the leading axes
         start, _, _ = run_em(gate, lloyd, start, [steps], progress)
@@ -183,20 +183,20 @@ def fit_centres(
     progress.step("clipping radius")
     multiplier = _noise_of_one_row(gate, "lloyd")
     # Noise of one coordinate sum is about 2 / mu of the radius; a centre averages n / K rows.
-    noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / frame.n_rows
-    fallback = frame.radius * min(1.0, n_clusters ** (-1 / n_columns))
-    radius = clip_radius(gate, "radius", start, frame, noise_per_radius, fallback)
-    lloyd = LloydModel(frame, radius, weight, box)
+    noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / ball.n_rows
+    fallback = ball.radius * min(1.0, n_clusters ** (-1 / n_columns))
+    radius = clip_radius(gate, "radius", start, ball, noise_per_radius, fallback)
+    lloyd = LloydModel(ball, radius, weight, box)
     centres, before, released = run_em(gate, lloyd, start, [steps] * (steps.repeats - done), progress)
     return centres, lloyd, before, released
 
 
 def _leading_axes(
-    gate: Releases, frame: Frame, n_clusters: int, progress: Progress
+    gate: Releases, ball: Ball, n_clusters: int, progress: Progress
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the axes along which clusters can be told from noise, and how far the rows reach along each."""
     progress.step("leading axes")
-    moment, noise = private_second_moment(gate, "axes", frame)
+    moment, noise = private_second_moment(gate, "axes", ball)
     d = len(moment)
     with one_thread():
         values, vectors = np.linalg.eigh(moment)
@@ -205,9 +205,9 @@ def _leading_axes(
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
     multiplier = _noise_of_one_row(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
-    while p > 2 and (_DENSITY * frame.n_rows / multiplier) ** (2 / (2 + p)) < 6:
+    while p > 2 and (_DENSITY * ball.n_rows / multiplier) ** (2 / (2 + p)) < 6:
         p -= 1
-    spread = np.sqrt(np.maximum(values[:p], noise) / frame.n_rows)
+    spread = np.sqrt(np.maximum(values[:p], noise) / ball.n_rows)
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
 
 
@@ -218,7 +218,7 @@ def _noise_of_one_row(gate: Releases, stage: str) -> float:
 
 def _start(
     gate: Releases,
-    frame: Frame,
+    ball: Ball,
     axes: NDArray[np.float64],
     half_widths: NDArray[np.float64],
     n_clusters: int,
@@ -227,16 +227,16 @@ def _start(
 ) -> NDArray[np.float64]:
     """Buy noisy counts of ever finer cells along the axes and return starting centres on the grid of rows."""
     integer_axes = np.rint(axes * 2.0**LINEAR_BITS)
-    tree = CellTree(half_widths, frame.n_rows)
+    tree = BoxTree(half_widths, ball.n_rows)
     stage = gate.plan.stage("grid")
     noise = stage.noise_multiplier * stage.sensitivity
     for release in range(stage.repeats):
         progress.step(f"noisy cells {release + 1} of {stage.repeats}")
         refine(tree, noise, n_clusters, stage.repeats - 1 - release)
-        query = CellHistogram(
-            frame.centre, integer_axes, half_widths * frame.radius, tree.halved, np.sort(tree.starts)
+        query = BoxHistogram(
+            ball.centre, integer_axes, half_widths * ball.radius, tree.halved, np.sort(tree.starts)
         )
         tree.add(gate.release("grid", query).values)
     progress.step("start from the cells")
-    centres = centres_from_cells(tree, noise, n_clusters, random_state)
-    return frame.clip(frame.centre + frame.radius * (centres @ axes))
+    centres = centres_from_boxes(tree, noise, n_clusters, random_state)
+    return ball.clip(ball.centre + ball.radius * (centres @ axes))

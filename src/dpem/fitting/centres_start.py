@@ -9,15 +9,15 @@ from sklearn.cluster import KMeans as PlainKMeans
 
 from dpem._quiet import quiet
 from dpem._threads import one_thread
-from dpem.statistics.simple import CELL_BITS
+from dpem.statistics.simple import BOX_BITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
-    from dpem.fitting.box_tree import CellTree
+    from dpem.fitting.box_tree import BoxTree
 
-__all__ = ["centres_from_cells", "refine"]
+__all__ = ["centres_from_boxes", "refine"]
 
 _MOST_LEAVES = 20_000
 # A leaf is split so finely that each part could hold this many standard deviations of noise; more in early
@@ -29,7 +29,7 @@ _THRESHOLDS = (0.7, 0.35, 0.0)
 _RESTARTS = 24
 
 
-def refine(tree: CellTree, noise: float, n_clusters: int, releases_left: int) -> None:
+def refine(tree: BoxTree, noise: float, n_clusters: int, releases_left: int) -> None:
     """Split every leaf into as many parts as its rows could fill clearly above the noise."""
     values, _ = tree.estimate()
     fill = noise * _FILL * _FILL_EARLIER**releases_left
@@ -40,7 +40,7 @@ def refine(tree: CellTree, noise: float, n_clusters: int, releases_left: int) ->
             if depth == 0:
                 deeper = np.maximum(deeper, np.ceil(np.log2(max(3 * n_clusters, 4 ** len(tree.half_widths)))))
             deeper[tree.outside(depth)] = 0
-            depths.append(np.minimum(depth + deeper, CELL_BITS).astype(np.int64)[layer.leaf])
+            depths.append(np.minimum(depth + deeper, BOX_BITS).astype(np.int64)[layer.leaf])
         leaves = sum(float(np.exp2(target - depth).sum()) for depth, target in enumerate(depths))
         if leaves <= max(_MOST_LEAVES, 2 * len(tree.starts), 8 * n_clusters):
             break
@@ -48,8 +48,8 @@ def refine(tree: CellTree, noise: float, n_clusters: int, releases_left: int) ->
     tree.refine(depths)
 
 
-def centres_from_cells(
-    tree: CellTree, noise: float, n_clusters: int, random_state: PublicRandom
+def centres_from_boxes(
+    tree: BoxTree, noise: float, n_clusters: int, random_state: PublicRandom
 ) -> NDArray[np.float64]:
     """Return starting centres of shape (k, p), in the units of the tree: weighted k-means on clear boxes."""
     for threshold in _THRESHOLDS:
@@ -60,7 +60,7 @@ def centres_from_cells(
         return _weighted_kmeans(points, weights, n_clusters, random_state, _RESTARTS)
 
 
-def _clear_boxes(tree: CellTree, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _clear_boxes(tree: BoxTree, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the middles of the smallest boxes that clear the noise, and the part of all rows in each.
 
     Up: a box clearly holds what the non-negative garrote leaves of its count, or what its halves clearly

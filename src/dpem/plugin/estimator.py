@@ -20,7 +20,7 @@ from dpem.estimator.arguments import number, optional, stores_arguments, whole
 from dpem.estimator.base import PrivateEstimator, PublicFacts
 from dpem.estimator.planned_columns import Forecast, warn_of_noise
 from dpem.estimator.saved_arrays import require, require_numbers
-from dpem.estimator.summary import Cell, Profile
+from dpem.estimator.summary import Profile, ReleasedValue
 from dpem.fitting.standard_errors import spread_of_draws
 from dpem.plugin.checks import check_model
 from dpem.plugin.clipped import read_only, treats_blocks
@@ -416,7 +416,7 @@ class PrivateEM(ModelEstimator):
             )
             for place, value, error in list(entries)[:_MOST_SHOWN]:
                 title = f"{name}{list(place)}" if place else name
-                rows.append((title, [Cell(float(value), float(error))]))
+                rows.append((title, [ReleasedValue(float(value), float(error))]))
         return Profile("parameter", ["value"], [None], rows, has_shares=False)
 
     def _saved_parameters(self) -> dict[str, Any]:

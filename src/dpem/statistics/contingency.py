@@ -1,4 +1,4 @@
-"""Contingency tables: how many rows have which cell of a column, or which two cells of a pair."""
+"""Contingency tables: how many rows have which bin of a column, or which two bins of a pair."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["Histograms", "PairTables", "cells_of_levels"]
+__all__ = ["Histograms", "PairTables", "bins_of_levels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,27 +33,27 @@ class Histograms:
     ----------
     columns : sequence of int
         The column of each histogram; a column may have several.
-    cells : sequence of ndarray of int
-        For each histogram the cell of each level, numbered from 0; released, or public.
+    bins : sequence of ndarray of int
+        For each histogram the bin of each level, numbered from 0; released, or public.
     by : (int, ndarray of int), optional
         The column that splits the histograms, and the part of each of its levels.
     """
 
     columns: Sequence[int]
-    cells: Sequence[NDArray[np.intp]]
+    bins: Sequence[NDArray[np.intp]]
     by: tuple[int, NDArray[np.intp]] | None = None
     noise_shape: None = None
     coarse_bits: int = 0
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
-        """Return one histogram for each column, every level a cell."""
+        """Return one histogram for each column, every level a bin."""
         return cls(range(len(sizes)), [np.arange(size) for size in sizes])
 
     @cached_property
-    def n_cells(self) -> list[int]:
-        """How many cells every histogram has."""
-        return [int(cells.max()) + 1 for cells in self.cells]
+    def n_bins(self) -> list[int]:
+        """How many bins every histogram has."""
+        return [int(bins.max()) + 1 for bins in self.bins]
 
     @property
     def n_parts(self) -> int:
@@ -62,28 +62,28 @@ class Histograms:
 
     @property
     def size(self) -> int:
-        """All cells of all histograms."""
-        return self.n_parts * sum(self.n_cells)
+        """All bins of all histograms."""
+        return self.n_parts * sum(self.n_bins)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return that of vectors of norm sqrt(T) in a cone."""
         return _in_tables(len(self.columns), adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count the rows of each cell of each histogram; a level out of range counts in the first or last."""
-        part = 0 if self.by is None else cells_of_levels(rows[self.by[0]], self.by[1])
+        """Count the rows of each bin of each histogram; a level out of range counts in the first or last."""
+        part = 0 if self.by is None else bins_of_levels(rows[self.by[0]], self.by[1])
         counts = [
-            np.bincount(part * size + cells_of_levels(rows[j], cells), minlength=self.n_parts * size)
-            for j, cells, size in zip(self.columns, self.cells, self.n_cells, strict=True)
+            np.bincount(part * size + bins_of_levels(rows[j], bins), minlength=self.n_parts * size)
+            for j, bins, size in zip(self.columns, self.bins, self.n_bins, strict=True)
         ]
         return np.concatenate(counts)
 
     def split(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return released values as one array (parts, cells) per histogram."""
-        ends = np.cumsum([self.n_parts * size for size in self.n_cells])
+        """Return released values as one array (parts, bins) per histogram."""
+        ends = np.cumsum([self.n_parts * size for size in self.n_bins])
         return [
             part.reshape(self.n_parts, size)
-            for part, size in zip(np.split(values, ends[:-1]), self.n_cells, strict=True)
+            for part, size in zip(np.split(values, ends[:-1]), self.n_bins, strict=True)
         ]
 
 
@@ -96,15 +96,15 @@ class PairTables:
 
     Attributes
     ----------
-    cells : sequence of ndarray of int
-        For every column the cell of each level, numbered from 0; released, or public.
+    bins : sequence of ndarray of int
+        For every column the bin of each level, numbered from 0; released, or public.
     blocks : sequence of sequence of int
         Columns whose pairs are counted. A column is in one block at most.
     by : int, optional
         The column that splits the tables.
     """
 
-    cells: Sequence[NDArray[np.intp]]
+    bins: Sequence[NDArray[np.intp]]
     blocks: Sequence[Sequence[int]]
     by: int | None = None
     noise_shape: None = None
@@ -116,18 +116,18 @@ class PairTables:
         return sum(len(block) * (len(block) - 1) // 2 for block in self.blocks)
 
     @cached_property
-    def n_cells(self) -> list[int]:
-        """How many cells every column has."""
-        return [int(cells.max()) + 1 for cells in self.cells]
+    def n_bins(self) -> list[int]:
+        """How many bins every column has."""
+        return [int(bins.max()) + 1 for bins in self.bins]
 
     @property
     def n_parts(self) -> int:
         """How many parts the tables are split into."""
-        return 1 if self.by is None else self.n_cells[self.by]
+        return 1 if self.by is None else self.n_bins[self.by]
 
     def starts(self, block: Sequence[int]) -> NDArray[np.intp]:
-        """Return where each column of a block begins among the block's cells, and where the last ends."""
-        return np.concatenate([[0], np.cumsum([self.n_cells[j] for j in block])])
+        """Return where each column of a block begins among the block's bins, and where the last ends."""
+        return np.concatenate([[0], np.cumsum([self.n_bins[j] for j in block])])
 
     @cached_property
     def size(self) -> int:
@@ -144,7 +144,7 @@ class PairTables:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each entry: for each column, the tables with those after it side by side."""
-        codes = [cells_of_levels(column, cells) for column, cells in zip(rows, self.cells, strict=True)]
+        codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
         part = 0 if self.by is None else codes[self.by]
         counts = [np.zeros(0, dtype=np.int64)]
         for block in self.blocks:
@@ -152,13 +152,13 @@ class PairTables:
             places = np.stack([codes[j] + start for j, start in zip(block, starts[:-1], strict=True)])
             for i in range(len(block) - 1):
                 width = starts[-1] - starts[i + 1]
-                first = (part * self.n_cells[block[i]] + codes[block[i]]) * width - starts[i + 1]
-                n_entries = self.n_parts * self.n_cells[block[i]] * width
+                first = (part * self.n_bins[block[i]] + codes[block[i]]) * width - starts[i + 1]
+                n_entries = self.n_parts * self.n_bins[block[i]] * width
                 counts.append(np.bincount((first + places[i + 1 :]).ravel(), minlength=n_entries))
         return np.concatenate(counts)
 
     def grams(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-        """Return released values as one symmetric array (parts, cells, cells) per block.
+        """Return released values as one symmetric array (parts, bins, bins) per block.
 
         Pairs of a column with itself, which are not counted, are zero.
         """
@@ -167,7 +167,7 @@ class PairTables:
             starts = self.starts(block)
             gram = np.zeros((self.n_parts, starts[-1], starts[-1]))
             for i in range(len(block) - 1):
-                shape = (self.n_parts, self.n_cells[block[i]], starts[-1] - starts[i + 1])
+                shape = (self.n_parts, self.n_bins[block[i]], starts[-1] - starts[i + 1])
                 stop = position + int(np.prod(shape))
                 gram[:, starts[i] : starts[i + 1], starts[i + 1] :] = values[position:stop].reshape(shape)
                 position = stop
@@ -180,7 +180,7 @@ def _in_tables(n_tables: int, adjacency: Adjacency, norm: Norm) -> float:
     return sensitivity.histograms(n_tables, adjacency)
 
 
-def cells_of_levels(levels: NDArray[np.float64], cells: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the cells of levels; so written, what is not a number counts in the first."""
-    place = np.where(levels > 0, np.minimum(levels, len(cells) - 1), 0).astype(np.intp)
-    return np.asarray(cells[place])
+def bins_of_levels(levels: NDArray[np.float64], bins: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the bins of levels; so written, what is not a number counts in the first."""
+    place = np.where(levels > 0, np.minimum(levels, len(bins) - 1), 0).astype(np.intp)
+    return np.asarray(bins[place])

@@ -20,15 +20,15 @@ from dpem.errors import ExactArithmeticError
 from dpem.statistics import softmax as exponential
 from dpem.statistics.exact import EXACT
 from dpem.statistics.gaussian import CHECKED_TOGETHER, EXACT_ROWS, PLACES_TOGETHER, RESPONSIBILITY_BITS
-from dpem.statistics.simple import CELL_BITS, LINEAR_BITS, SQUARED_BITS, unit_scale
+from dpem.statistics.simple import BOX_BITS, LINEAR_BITS, SQUARED_BITS, unit_scale
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from dpem.statistics.gaussian import FrameMoments
-    from dpem.statistics.simple import CellHistogram, DistanceHistogram, RelativeSums, SecondMoments, Sums
+    from dpem.statistics.simple import BoxHistogram, DistanceHistogram, RelativeSums, SecondMoments, Sums
 
-__all__ = ["cell_histogram", "distance_histogram", "frame_moments", "relative_sums", "second_moments", "sums"]
+__all__ = ["box_histogram", "distance_histogram", "frame_moments", "relative_sums", "second_moments", "sums"]
 
 
 def exact_product(a: torch.Tensor, b: torch.Tensor, bound: float) -> torch.Tensor:
@@ -81,8 +81,8 @@ def second_moments(statistic: SecondMoments, rows: torch.Tensor) -> torch.Tensor
     return product[i, j].to(torch.int64)
 
 
-def cell_histogram(statistic: CellHistogram, rows: torch.Tensor) -> torch.Tensor:
-    """Return `CellHistogram`."""
+def box_histogram(statistic: BoxHistogram, rows: torch.Tensor) -> torch.Tensor:
+    """Return `BoxHistogram`."""
     centred = rows - on_device(statistic.centre, rows)[:, None]
     along = exact_product(on_device(statistic.axes, rows), centred, bound=2.0**47)
     code = torch.zeros(rows.shape[1], dtype=torch.int64, device=rows.device)
@@ -91,7 +91,7 @@ def cell_histogram(statistic: CellHistogram, rows: torch.Tensor) -> torch.Tensor
         part = torch.floor((position / width + 1) * (len(table) / 2))
         place = part.clamp(0, len(table) - 1).to(torch.int64)
         code += torch.as_tensor(table, device=rows.device)[place]
-    counts = torch.bincount(code, minlength=1 << CELL_BITS).cpu().numpy()
+    counts = torch.bincount(code, minlength=1 << BOX_BITS).cpu().numpy()
     return torch.as_tensor(np.add.reduceat(counts, statistic.starts))
 
 

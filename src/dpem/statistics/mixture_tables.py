@@ -1,4 +1,4 @@
-"""Expected tables of a mixture of products: the statistic of an EM step over columns of cells."""
+"""Expected tables of a mixture of products: the statistic of an EM step over columns of bins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from dpem.privacy import sensitivity
 from dpem.statistics.base import require_gaussian
-from dpem.statistics.contingency import cells_of_levels
+from dpem.statistics.contingency import bins_of_levels
 from dpem.statistics.exact import exact_product
 from dpem.statistics.softmax import softmax
 
@@ -33,7 +33,7 @@ ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # what one row is in the sums
 
 @dataclass(frozen=True, eq=False)
 class MixtureTables:
-    """Responsibilities g, and g times the cells of each column. Eq. (S-14).
+    """Responsibilities g, and g times the bins of each column. Eq. (S-14).
 
     A known cell counts as itself. A missing one counts as its expectation, the probabilities that the
     released tables give it, and in a further entry as missing. With m columns, q of which may be missing, the
@@ -41,16 +41,16 @@ class MixtureTables:
 
     Attributes
     ----------
-    cells : sequence of ndarray of int
-        For every column the cell of each level, numbered from 0; a missing cell's is the last.
+    bins : sequence of ndarray of int
+        For every column the bin of each level, numbered from 0; a missing cell's is the last.
     weights : ndarray of shape (k,)
-    tables : sequence of ndarray of shape (k, cells)
-        For every column the probabilities of the cells that hold values.
+    tables : sequence of ndarray of shape (k, bins)
+        For every column the probabilities of the bins that hold values.
     missing : sequence of ndarray of shape (k,), or None
         For every column how probable a missing cell is; None where there is none.
     """
 
-    cells: Sequence[NDArray[np.intp]]
+    bins: Sequence[NDArray[np.intp]]
     weights: NDArray[np.float64]
     tables: Sequence[NDArray[np.float64]]
     missing: Sequence[NDArray[np.float64] | None]
@@ -75,7 +75,7 @@ class MixtureTables:
 
     @cached_property
     def _log_tables(self) -> list[NDArray[np.float64]]:
-        """For every column the log-probability of each cell, with the missing one last, (k, cells)."""
+        """For every column the log-probability of each bin, with the missing one last, (k, bins)."""
         with_missing = []
         for table, missing in zip(self.tables, self.missing, strict=True):
             if missing is None:
@@ -87,7 +87,7 @@ class MixtureTables:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum over a block of rows of levels; all products are of integers, and exact."""
-        codes = [cells_of_levels(column, cells) for column, cells in zip(rows, self.cells, strict=True)]
+        codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
         n, k = rows.shape[1], len(self.weights)
         logits = np.repeat(np.log(self.weights)[:, None], n, axis=1)
         for column, table in zip(codes, self._log_tables, strict=True):

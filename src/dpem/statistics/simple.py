@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
-    "CellHistogram",
+    "BoxHistogram",
     "ColumnSquares",
     "CountedRows",
     "DistanceHistogram",
@@ -45,7 +45,7 @@ __all__ = [
 SQUARED_BITS = 13
 LINEAR_BITS = 20
 # Halvings from the box that holds all rows to the smallest one.
-CELL_BITS = 18
+BOX_BITS = 18
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,10 +180,10 @@ class SecondMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class CellHistogram:
+class BoxHistogram:
     """How many rows fall into each leaf of a tree of boxes along some axes. Eq. (S-5).
 
-    A row's code is `CELL_BITS` bits long: the box from -h to h is halved along the axes `halved`, in turn,
+    A row's code is `BOX_BITS` bits long: the box from -h to h is halved along the axes `halved`, in turn,
     and each bit says in which half the row lies. A leaf holds all codes from its own start to the next.
     """
 
@@ -210,7 +210,7 @@ class CellHistogram:
         tables = [np.zeros(1, np.int64) for _ in self.half_widths]
         for bit, axis in enumerate(self.halved):
             tables[axis] = np.repeat(tables[axis], 2)
-            tables[axis][1::2] += 1 << (CELL_BITS - 1 - bit)
+            tables[axis][1::2] += 1 << (BOX_BITS - 1 - bit)
         return tables
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -221,13 +221,13 @@ class CellHistogram:
         for position, half_width, table in zip(along, self.half_widths, self._tables, strict=True):
             part = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (len(table) / 2))
             code += table[np.minimum(np.maximum(part, 0), len(table) - 1).astype(np.int64)]
-        return np.add.reduceat(np.bincount(code, minlength=1 << CELL_BITS), self.starts)
+        return np.add.reduceat(np.bincount(code, minlength=1 << BOX_BITS), self.starts)
 
     def sum_tensor(self, rows: Any) -> Any:
         """`sum_block` for a tensor on a device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
-        return kernels_torch.cell_histogram(self, rows)
+        return kernels_torch.box_histogram(self, rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpem.estimator.summary import MOST_COLUMNS, Cell, Profile, cells_of, column_names, label_of, short
+from dpem.estimator.summary import (
+    MOST_COLUMNS,
+    Profile,
+    ReleasedValue,
+    column_names,
+    label_of,
+    short,
+    values_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +31,10 @@ def profile_of_classes(
     rows = [
         (
             str(k + 1),
-            [Cell(float(share), float(error)), *cells_of(values[k], errors[k], [None] * len(header))],
+            [
+                ReleasedValue(float(share), float(error)),
+                *values_of(values[k], errors[k], [None] * len(header)),
+            ],
         )
         for k, (share, error) in enumerate(shares)
     ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
-from dpem.fitting.ball import Frame, first_frame, narrower_frame
+from dpem.fitting.ball import Ball, first_ball, narrower_ball
 from dpem.fitting.shrinkage import clear_part, noise_edge, noise_of_one_row
 from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
@@ -192,7 +192,7 @@ def fit_moment(
 ) -> FittedMoment:
     """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
     progress.step("radius")
-    frame = first_frame(gate, request.n_columns, n_rows, _HELD, "radius")
+    frame = first_ball(gate, request.n_columns, n_rows, _HELD, "radius")
     n = gate.n_rows = frame.n_rows
     shape = FactorShape.allowed(request.n_columns, n, gate.plan)
     if n_rows is None:
@@ -239,7 +239,7 @@ def fit_moment(
     return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
 
 
-def _first_spread(gate: Gate, request: FactorRequest, frame: Frame) -> Spread:
+def _first_spread(gate: Gate, request: FactorRequest, frame: Ball) -> Spread:
     """Buy a centre within the first radius, a radius about it, and how wide each column is."""
     d, n = request.n_columns, frame.n_rows
     sums = RelativeSums(frame.centre[None], frame.radius, 0.0)
@@ -248,7 +248,7 @@ def _first_spread(gate: Gate, request: FactorRequest, frame: Frame) -> Spread:
     centre, noise = released.values[1:] * unit, float(released.noise_stddev[1]) * unit
     centre = onto_grid((centre * clear_part(centre, noise))[None])[0]
     reach = min(2 * frame.radius, GRID + float(np.sqrt(centre @ centre)))
-    frame = narrower_frame(gate, Frame(centre, reach, n), _HELD, "spread")
+    frame = narrower_ball(gate, Ball(centre, reach, n), _HELD, "spread")
 
     weights, groups = request.expected
     expected = (frame.radius / GRID) ** 2 * weights

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.estimator.planned_columns import ExpectedNoise
-from dpem.estimator.summary import Profile, cells_of, column_names, gaussian_figures, numbered_rows, schema_of
+from dpem.estimator.summary import (
+    Profile,
+    column_names,
+    gaussian_figures,
+    numbered_rows,
+    schema_of,
+    values_of,
+)
 from dpem.fitting.shrinkage import noise_of_one_row
 from dpem.models.factor_analysis.fit import FactorShape
 from dpem.models.factor_analysis.one_round import COUNT_SCALE
@@ -45,7 +52,7 @@ def noise_of_factors(
 def profile_of(model: FactorAnalysis) -> Profile:
     """Return the mean, and the loadings of every factor."""
     columns, units = schema_of(model)
-    rows = [("mean", cells_of(model.mean_, model.standard_errors_["mean"], columns))]
+    rows = [("mean", values_of(model.mean_, model.standard_errors_["mean"], columns))]
     rows += numbered_rows(model.components_, model.standard_errors_["components"], [None] * len(columns))
     return Profile("factor", column_names(model), units, rows, has_shares=False)
 

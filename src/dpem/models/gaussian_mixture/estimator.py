@@ -237,7 +237,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     def _plan(self, public: PublicFacts) -> Plan:
         request: MixtureRequest = public.request
         plan = self._with_quality(request.plan(**self._terms))
-        if public.n_rows is None:
+        if public.n_rows is None:  # raises, before the charge, if a shape that n may choose cannot be planned
+            for shape in MixtureShape.extremes(request):
+                plan.refined("rest", request.stages(shape, plan.adjacency), by_release=True)
             return plan
         shape = MixtureShape.allowed(request, public.n_rows, plan)
         return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)

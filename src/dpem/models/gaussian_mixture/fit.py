@@ -13,7 +13,7 @@ import numpy as np
 
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
-from dpem.fitting.ball import Frame
+from dpem.fitting.ball import Ball
 from dpem.fitting.centres import fit_centres, kmeans_stages
 from dpem.fitting.loop import run_em
 from dpem.fitting.projection import count_weights
@@ -152,6 +152,12 @@ class MixtureShape:
         steps = request.iterations or int(np.clip(round(_STEPS / math.sqrt(nu)), _FEWEST, _MOST))
         return cls(k, steps, nu, mu * request.n_components * per_component / _LARGEST_NOISE)
 
+    @classmethod
+    def extremes(cls, request: MixtureRequest) -> list[MixtureShape]:
+        """Return the shapes with the most steps and the smallest shares that a released value may choose."""
+        steps = request.iterations or _MOST
+        return [cls(k, steps, 1.0, 1.0) for k in sorted({1, request.n_components})]
+
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
@@ -239,7 +245,7 @@ def _start(
     elif request.means_init is None:
         # Where the pool found the rows: bounds may be far wider than they.
         reach = GRID * min(2.0, _REACH * math.sqrt(np.trace(pool.covariance)))
-        known = Frame(onto_grid(pool.mean[None] * GRID)[0], reach, pool.n_rows)
+        known = Ball(onto_grid(pool.mean[None] * GRID)[0], reach, pool.n_rows)
         rows = _filled(gate, pool) if request.incomplete else gate
         centres, lloyd, before, released = fit_centres(rows, d, pool.n_rows, k, random_state, progress, known)
         means = centres / GRID

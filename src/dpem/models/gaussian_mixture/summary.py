@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.estimator.planned_columns import ExpectedNoise
-from dpem.estimator.summary import Cell, Profile, cells_of, column_names, gaussian_figures, schema_of
+from dpem.estimator.summary import (
+    Profile,
+    ReleasedValue,
+    column_names,
+    gaussian_figures,
+    schema_of,
+    values_of,
+)
 from dpem.fitting.shrinkage import noise_of_one_row
 from dpem.models.gaussian_mixture.fit import MixtureShape
 from dpem.models.gaussian_mixture.m_step import noise_of_averages
@@ -61,8 +68,8 @@ def profile_of(model: GaussianMixture) -> Profile:
     deviations = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
     rows = []
     for k in range(len(model.weights_)):
-        share = Cell(float(model.weights_[k]), float(errors["weights"][k]))
-        cells = cells_of(model.means_[k], errors["means"][k], columns, deviations[k])
+        share = ReleasedValue(float(model.weights_[k]), float(errors["weights"][k]))
+        cells = values_of(model.means_[k], errors["means"][k], columns, deviations[k])
         rows.append((str(k + 1), [share, *cells]))
     return Profile("component", ["share", *column_names(model)], [None, *units], rows, has_shares=True)
 

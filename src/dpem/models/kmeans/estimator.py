@@ -191,7 +191,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             box=domain.grid_box,
         )
         spread = standard_errors(model, before, released, random_state)
-        gate.n_rows = model.frame.n_rows
+        gate.n_rows = model.ball.n_rows
         return {
             "cluster_centers_": domain.clip(domain.from_grid(centres)),
             "standard_errors_": {"cluster_centers": spread * (domain.scale / GRID)},

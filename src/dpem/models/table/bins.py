@@ -1,4 +1,4 @@
-"""From fine noisy histograms to cells: how often each level occurs, and which are told apart in pairs.
+"""From fine noisy histograms to bins: how often each level occurs, and which are told apart in pairs.
 
 All of it is post-processing of released counts.
 """
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from dpem.data.levels import ColumnLevels
 
-__all__ = ["ColumnCells", "NoisyLevels", "choose_cells", "noisy_rows"]
+__all__ = ["ColumnBins", "NoisyLevels", "choose_bins", "noisy_rows"]
 
-_CLEAR = 2.0  # deviations of noise above which a split of a range is believed, and a cell kept
+_CLEAR = 2.0  # deviations of noise above which a split of a range is believed, and a bin kept
 _LEAST = 0.02  # of the noise of a part of a range: what an empty one keeps
 
 
@@ -77,7 +77,7 @@ class NoisyLevels:
         return float(self.noise**2 * (k - k**2 / (members + 1)).sum())
 
     def of_cells(self, of_level: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the counts of cells and their variances."""
+        """Return the counts of bins and their variances."""
         counts = np.asarray(np.bincount(of_level, weights=self.counts), dtype=np.float64)
         if not self.has_parts:
             return counts, self.noise**2 * np.bincount(of_level).astype(np.float64)
@@ -171,7 +171,7 @@ def noisy_rows(columns: Sequence[NoisyLevels]) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnCells:
+class ColumnBins:
     """How one column's levels are put together.
 
     Attributes
@@ -179,7 +179,7 @@ class ColumnCells:
     levels : ColumnLevels
         What the column's cells can be.
     of_level : ndarray of int
-        The cell of each level.
+        The bin of each level.
     probabilities : ndarray
         How probable each level is, over all rows.
     """
@@ -190,27 +190,27 @@ class ColumnCells:
 
     @property
     def size(self) -> int:
-        """How many cells."""
+        """How many bins."""
         return int(self.of_level.max()) + 1
 
     @property
     def of_cells(self) -> NDArray[np.float64]:
-        """How probable each cell is."""
+        """How probable each bin is."""
         return np.asarray(np.bincount(self.of_level, weights=self.probabilities), dtype=np.float64)
 
     @property
     def within(self) -> NDArray[np.float64]:
-        """How probable each level is within its cell."""
+        """How probable each level is within its bin."""
         return np.asarray(self.probabilities / self.of_cells[self.of_level])
 
 
-def choose_cells(
+def choose_bins(
     levels: ColumnLevels, probabilities: NDArray[np.float64], noise: float, most: int
-) -> ColumnCells:
-    """Put a column's levels together into at most `most` cells, and one for missing cells.
+) -> ColumnBins:
+    """Put a column's levels together into at most `most` bins, and one for missing cells.
 
-    A level that stands out is a cell by itself; others join their neighbours or, where levels have no order,
-    one cell for all of them. No cell but that one is rarer than twice `noise`, a probability.
+    A level that stands out is a bin by itself; others join their neighbours or, where levels have no order,
+    one bin for all of them. No bin but that one is rarer than twice `noise`, a probability.
     """
     n = levels.n_values
     values = probabilities[:n]
@@ -222,7 +222,7 @@ def choose_cells(
         of_level = _heads(values, _CLEAR * noise, most)
     if levels.column.missing:
         of_level = np.append(of_level, of_level.max() + 1)
-    return ColumnCells(levels, of_level, probabilities)
+    return ColumnBins(levels, of_level, probabilities)
 
 
 def _runs(values: NDArray[np.float64], least: float, most: int) -> NDArray[np.intp]:
@@ -252,7 +252,7 @@ def _merged(
 
 
 def _heads(values: NDArray[np.float64], least: float, most: int) -> NDArray[np.intp]:
-    """Give the largest levels a cell each, and all others one together."""
+    """Give the largest levels a bin each, and all others one together."""
     order = np.argsort(-values, kind="stable")
     heads = order[: most - 1][values[order[: most - 1]] >= least]
     if len(heads) >= len(values) - 1:

@@ -1,10 +1,10 @@
 r"""The density of a mixed table: blocks of columns, each a mixture of products, given a target column.
 
-With c the cell of the target (or the only one), columns in blocks b and components k within a block,
+With c the bin of the target (or the only one), columns in blocks b and components k within a block,
 
     p(x) = p(c) prod_b sum_k p_b(k | c) prod_{j in b} theta_kj(x_j),
 
-and within a cell the levels of a column are as frequent as over all rows.
+and within a bin the levels of a column are as frequent as over all rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
-    from dpem.models.table.bins import ColumnCells
+    from dpem.models.table.bins import ColumnBins
 
 __all__ = ["MixedBlock", "MixedDensity"]
 
@@ -38,9 +38,9 @@ class MixedBlock:
     columns : tuple of int
         The columns.
     weights : ndarray of shape (parts, k)
-        The probability of each component, given the cell of the target; rows sum to 1.
-    tables : tuple of ndarray of shape (k, cells)
-        For each column the probabilities of its cells in each component.
+        The probability of each component, given the bin of the target; rows sum to 1.
+    tables : tuple of ndarray of shape (k, bins)
+        For each column the probabilities of its bins in each component.
     """
 
     columns: tuple[int, ...]
@@ -64,12 +64,12 @@ class MixedBlock:
         total = shares.sum(axis=1, keepdims=True)
         return shares / total, (np.log(total) + largest)[:, 0]
 
-    def log_known(self, cells: NDArray[np.intp]) -> NDArray[np.float64]:
+    def log_known(self, bins: NDArray[np.intp]) -> NDArray[np.float64]:
         """Return the log-probability of each row's known cells in each component, (n, k)."""
-        total = np.zeros((cells.shape[1], self.weights.shape[1]))
+        total = np.zeros((bins.shape[1], self.weights.shape[1]))
         for j, table in zip(self.columns, self.tables, strict=True):
             with_unknown = np.vstack([np.log(table.T), np.zeros(len(table))])  # -1 is the last row
-            total += with_unknown[cells[j]]
+            total += with_unknown[bins[j]]
         return total
 
 
@@ -79,33 +79,33 @@ class MixedDensity:
 
     Attributes
     ----------
-    cells : tuple of ColumnCells
-        For every column its cells, and the levels within them.
+    bins : tuple of ColumnBins
+        For every column its bins, and the levels within them.
     blocks : tuple of MixedBlock
         All columns but the target.
     parts : ndarray
-        The probabilities of the target's cells; one 1 without a target.
+        The probabilities of the target's bins; one 1 without a target.
     target : int, optional
         The target column.
     """
 
-    cells: tuple[ColumnCells, ...]
+    bins: tuple[ColumnBins, ...]
     blocks: tuple[MixedBlock, ...]
     parts: NDArray[np.float64]
     target: int | None = None
 
     def _in_cells(self, levels: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Return the cells of levels."""
+        """Return the bins of levels."""
         return np.stack(
-            [np.append(column.of_level, UNKNOWN)[row] for column, row in zip(self.cells, levels, strict=True)]
+            [np.append(column.of_level, UNKNOWN)[row] for column, row in zip(self.bins, levels, strict=True)]
         )
 
-    def _log_parts(self, cells: NDArray[np.intp], known: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the log-probability of each row's known cells with each cell of the target, (n, parts)."""
+    def _log_parts(self, bins: NDArray[np.intp], known: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the log-probability of each row's known cells with each bin of the target, (n, parts)."""
         with np.errstate(divide="ignore"):
-            joint = np.repeat(np.log(self.parts)[None], cells.shape[1], axis=0)
+            joint = np.repeat(np.log(self.parts)[None], bins.shape[1], axis=0)
         if self.target is not None:
-            row = cells[self.target]
+            row = bins[self.target]
             joint[(row[:, None] != UNKNOWN) & (row[:, None] != np.arange(len(self.parts)))] = -np.inf
         for block, log_known in zip(self.blocks, known, strict=True):
             for part in range(len(self.parts)):
@@ -117,22 +117,22 @@ class MixedDensity:
         result = np.empty(levels.shape[1])
         for start in range(0, levels.shape[1], _ROWS):
             rows = levels[:, start : start + _ROWS]
-            cells = self._in_cells(rows)
-            known = [block.log_known(cells) for block in self.blocks]
-            total = special.logsumexp(self._log_parts(cells, known), axis=1)
-            for column, row in zip(self.cells, rows, strict=True):
+            bins = self._in_cells(rows)
+            known = [block.log_known(bins) for block in self.blocks]
+            total = special.logsumexp(self._log_parts(bins, known), axis=1)
+            for column, row in zip(self.bins, rows, strict=True):
                 total += np.append(np.log(column.within) - column.levels.log_widths, 0.0)[row]
             result[start : start + _ROWS] = total
         return result
 
     def law(self, levels: NDArray[np.intp], column: int) -> NDArray[np.float64]:
         """Return the probabilities of a column's levels given each row's known cells, (n, levels)."""
-        of_cells = np.empty((levels.shape[1], self.cells[column].size))
+        of_cells = np.empty((levels.shape[1], self.bins[column].size))
         for start in range(0, levels.shape[1], _ROWS):
-            cells = self._in_cells(levels[:, start : start + _ROWS])
-            cells[column] = UNKNOWN
-            known = [block.log_known(cells) for block in self.blocks]
-            parts = special.softmax(self._log_parts(cells, known), axis=1)
+            bins = self._in_cells(levels[:, start : start + _ROWS])
+            bins[column] = UNKNOWN
+            known = [block.log_known(bins) for block in self.blocks]
+            parts = special.softmax(self._log_parts(bins, known), axis=1)
             if column != self.target:
                 block, log_known = next(
                     (block, log_known)
@@ -144,14 +144,14 @@ class MixedDensity:
                 )
                 parts = components @ block.tables[block.columns.index(column)]
             of_cells[start : start + _ROWS] = parts
-        expanded = of_cells[:, self.cells[column].of_level] * self.cells[column].within
+        expanded = of_cells[:, self.bins[column].of_level] * self.bins[column].within
         return np.asarray(expanded / expanded.sum(axis=1, keepdims=True))
 
     def given(self, levels: NDArray[np.intp]) -> MixedDensity:
         """Return the density of the other columns given one row's known cells (-1 is unknown)."""
-        cells = self._in_cells(levels[:, None])
-        known = [block.log_known(cells) for block in self.blocks]
-        parts = special.softmax(self._log_parts(cells, known), axis=1)[0]
+        bins = self._in_cells(levels[:, None])
+        known = [block.log_known(bins) for block in self.blocks]
+        parts = special.softmax(self._log_parts(bins, known), axis=1)[0]
         blocks = []
         for block, log_known in zip(self.blocks, known, strict=True):
             given = [block.components(log_known, part)[0] for part in range(len(self.parts))]
@@ -161,20 +161,20 @@ class MixedDensity:
     def draw(self, n: int, random_state: PublicRandom) -> NDArray[np.intp]:
         """Draw n rows of levels.
 
-        Each row has the law of the density. Together they are spread evenly over components, cells and
+        Each row has the law of the density. Together they are spread evenly over components, bins and
         levels, which leaves less sampling error than independent draws would.
         """
-        levels = np.empty((len(self.cells), n), dtype=np.intp)
+        levels = np.empty((len(self.bins), n), dtype=np.intp)
         part = _spread_draws(self.parts[None], np.zeros(n, dtype=np.intp), random_state)
-        cells: dict[int, NDArray[np.intp]] = {} if self.target is None else {self.target: part}
+        bins: dict[int, NDArray[np.intp]] = {} if self.target is None else {self.target: part}
         for block in self.blocks:
             component = _spread_draws(block.weights, part, random_state)
             for j, table in zip(block.columns, block.tables, strict=True):
-                cells[j] = _spread_draws(table, component, random_state)
-        for j, column in enumerate(self.cells):
+                bins[j] = _spread_draws(table, component, random_state)
+        for j, column in enumerate(self.bins):
             within = np.zeros((column.size, column.levels.size))
             within[column.of_level, np.arange(column.levels.size)] = column.within
-            levels[j] = _spread_draws(within, cells[j], random_state)
+            levels[j] = _spread_draws(within, bins[j], random_state)
         return levels
 
     def joint(self, columns: Sequence[int], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
@@ -211,10 +211,10 @@ class MixedDensity:
     def _labelled(
         self, column: int, table: NDArray[np.float64], label: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """Return the probabilities of labels from those of cells, (rows, labels)."""
-        cells = self.cells[column]
-        under = np.zeros((cells.size, int(label.max()) + 1))
-        np.add.at(under, (cells.of_level, label), cells.within)
+        """Return the probabilities of labels from those of bins, (rows, labels)."""
+        bins = self.bins[column]
+        under = np.zeros((bins.size, int(label.max()) + 1))
+        np.add.at(under, (bins.of_level, label), bins.within)
         return np.asarray(table @ under)
 
 

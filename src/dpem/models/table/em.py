@@ -1,4 +1,4 @@
-"""Synthetic tables by EM: steps of one mechanism each, over cells that noisy histograms chose."""
+"""Synthetic tables by EM: steps of one mechanism each, over bins that noisy histograms chose."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from dpem.fitting.loop import run_em
 from dpem.fitting.projection import count_weights
 from dpem.gate.plan import Plan, Stage
-from dpem.models.table.bins import choose_cells, noisy_rows
+from dpem.models.table.bins import choose_bins, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
 from dpem.models.table.one_shot import FittedTable, fitted_to_columns, histograms_of, released_levels
 from dpem.plugin.product_mixture import CategoricalFamily
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dpem.gate.plan import Terms
     from dpem.gate.progress import Progress
     from dpem.gate.released import ReleasedStatistics
-    from dpem.models.table.bins import ColumnCells
+    from dpem.models.table.bins import ColumnBins
 
 __all__ = ["DEFAULT_ITERATIONS", "EMRequest", "fit_by_em"]
 
@@ -69,10 +69,10 @@ class EMRequest:
 
 
 def _one_component(grid: LevelGrid) -> MixtureTables:
-    """Return the statistic of a single component and cell: its sensitivity is that of all."""
+    """Return the statistic of a single component and bin: its sensitivity is that of all."""
     missing = [np.full(1, 0.5) if levels.column.missing else None for levels in grid.columns]
-    cells = [np.zeros(levels.size, dtype=np.intp) for levels in grid.columns]
-    return MixtureTables(cells, np.ones(1), [np.ones((1, 1))] * len(cells), missing)
+    bins = [np.zeros(levels.size, dtype=np.intp) for levels in grid.columns]
+    return MixtureTables(bins, np.ones(1), [np.ones((1, 1))] * len(bins), missing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +91,14 @@ class _State:
 class _Step:
     """One EM step (an `EMModel`): sums are averaged with those of the steps before, from halfway on."""
 
-    cells: Sequence[ColumnCells]
+    bins: Sequence[ColumnBins]
     n_rows: float
     iterations: int
 
     def statistic(self, parameters: _State) -> MixtureTables:
         """Return the expected tables under these parameters."""
         return MixtureTables(
-            [column.of_level for column in self.cells],
+            [column.of_level for column in self.bins],
             parameters.weights,
             parameters.tables,
             parameters.missing,
@@ -132,7 +132,7 @@ class _Step:
 def _tables(
     sums: NDArray[np.float64], counts: NDArray[np.float64], sizes: Sequence[int], noise: float
 ) -> list[NDArray[np.float64]]:
-    """Return probabilities (k, cells) of each column, none zero."""
+    """Return probabilities (k, bins) of each column, none zero."""
     family = CategoricalFamily(len(counts), tuple(sizes), (0.0,) * len(sizes))
     return family.tables(family.cells(sums, counts, noise))
 
@@ -148,8 +148,8 @@ def fit_by_em(
     progress.step("histograms of the columns")
     columns = released_levels(gate, request.grid, "columns")
     n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
-    cells = [
-        choose_cells(
+    bins = [
+        choose_bins(
             column.levels,
             column.probabilities(n),
             column.noise / n,
@@ -158,17 +158,17 @@ def fit_by_em(
         for column in columns
     ]
     k = request.components(n, columns[0].noise)
-    start = _start(cells, k, random_state)
-    step = _Step(cells, n, request.iterations)
+    start = _start(bins, k, random_state)
+    step = _Step(bins, n, request.iterations)
     last, _, _ = run_em(gate, step, start, gate.plan.numbered("em"), progress)
-    nothing = np.full((len(cells), len(cells)), np.nan)
-    return FittedTable(_density_of(cells, last), float("nan"), nothing, nothing)
+    nothing = np.full((len(bins), len(bins)), np.nan)
+    return FittedTable(_density_of(bins, last), float("nan"), nothing, nothing)
 
 
-def _start(cells: Sequence[ColumnCells], k: int, random_state: PublicRandom) -> _State:
+def _start(bins: Sequence[ColumnBins], k: int, random_state: PublicRandom) -> _State:
     """Start at the columns' own distributions, every component somewhere else near them."""
     tables, missing = [], []
-    for column in cells:
+    for column in bins:
         values = column.of_cells
         lost = float(values[-1]) if column.levels.column.missing else None
         if lost is not None:
@@ -180,8 +180,8 @@ def _start(cells: Sequence[ColumnCells], k: int, random_state: PublicRandom) -> 
     return _State(np.full(k, 1 / k), tuple(tables), tuple(missing))
 
 
-def _density_of(cells: Sequence[ColumnCells], state: _State) -> MixedDensity:
-    """Return the density: a missing cell is one more cell of its column.
+def _density_of(bins: Sequence[ColumnBins], state: _State) -> MixedDensity:
+    """Return the density: a missing cell is one more bin of its column.
 
     Tables are moved so that the columns' own distributions are as their histograms say, which know them best.
     """
@@ -191,6 +191,6 @@ def _density_of(cells: Sequence[ColumnCells], state: _State) -> MixedDensity:
             tables.append(table)
         else:
             tables.append(np.hstack([table * (1 - missing)[:, None], missing[:, None]]))
-    tables = fitted_to_columns(tables, state.weights, [column.of_cells for column in cells])
-    block = MixedBlock(tuple(range(len(cells))), state.weights[None], tuple(tables))
-    return MixedDensity(tuple(cells), (block,), np.ones(1))
+    tables = fitted_to_columns(tables, state.weights, [column.of_cells for column in bins])
+    block = MixedBlock(tuple(range(len(bins))), state.weights[None], tuple(tables))
+    return MixedDensity(tuple(bins), (block,), np.ones(1))

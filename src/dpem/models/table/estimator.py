@@ -300,15 +300,15 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         density = self._table.density
         fixed = self._fixed(given)
         if fixed:
-            levels = np.full(len(density.cells), UNKNOWN, dtype=np.intp)
+            levels = np.full(len(density.bins), UNKNOWN, dtype=np.intp)
             for j, value in fixed.items():
-                levels[j] = int(density.cells[j].levels.codes(np.array([value]))[0])
+                levels[j] = int(density.bins[j].levels.codes(np.array([value]))[0])
             density = density.given(levels)
         drawn = density.draw(n, random_state)
         columns = np.stack(
             [
                 column.levels.values(levels, random_state.uniform(size=n))
-                for column, levels in zip(density.cells, drawn, strict=True)
+                for column, levels in zip(density.bins, drawn, strict=True)
             ]
         )
         for j, value in fixed.items():
@@ -392,7 +392,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         """Return the label of each level of a column, and the labels' names."""
         import pandas as pd  # noqa: PLC0415
 
-        levels, column = self._table.density.cells[j].levels, self.schema.columns[j]
+        levels, column = self._table.density.bins[j].levels, self.schema.columns[j]
         if self._is_listed(column.name):
             label = np.arange(levels.size)
             names: list[Any] = list(self._values(column.name))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.estimator.saved_arrays import require, require_laws, require_numbers, require_positive
-from dpem.models.table.bins import ColumnCells
+from dpem.models.table.bins import ColumnBins
 from dpem.models.table.density import MixedBlock, MixedDensity
 from dpem.models.table.one_shot import FittedTable
 
@@ -24,8 +24,8 @@ def arrays_of(fitted: FittedTable) -> dict[str, NDArray[Any]]:
     density = fitted.density
     arrays: dict[str, Any] = {
         "parts": density.parts,
-        "of_level": np.concatenate([column.of_level for column in density.cells]),
-        "level_probabilities": np.concatenate([column.probabilities for column in density.cells]),
+        "of_level": np.concatenate([column.of_level for column in density.bins]),
+        "level_probabilities": np.concatenate([column.probabilities for column in density.bins]),
         "smoothing": np.array(fitted.smoothing),
         "dependence": fitted.dependence,
         "misfit": fitted.misfit,
@@ -40,31 +40,31 @@ def arrays_of(fitted: FittedTable) -> dict[str, NDArray[Any]]:
 def table_from_arrays(grid: LevelGrid, arrays: dict[str, NDArray[Any]]) -> FittedTable:
     """Take back what `arrays_of` gave, checked."""
     arrays = dict(arrays)
-    cells = _cells(grid, arrays.pop("of_level"), arrays.pop("level_probabilities"))
+    bins = _bins(grid, arrays.pop("of_level"), arrays.pop("level_probabilities"))
     parts = arrays.pop("parts")
     require(parts.ndim == 1, "a list of parts")
     require_laws("parts", parts)
     blocks: list[MixedBlock] = []
     while f"block_{len(blocks)}_columns" in arrays:
-        blocks.append(_block(cells, len(parts), arrays, len(blocks)))
-    m = len(cells)
+        blocks.append(_block(bins, len(parts), arrays, len(blocks)))
+    m = len(bins)
     seen = [j for block in blocks for j in block.columns]
     left = sorted(set(range(m)) - set(seen))
     require(len(seen) == len(set(seen)) and len(left) <= 1 and blocks, "each column once")
-    require(len(parts) == (cells[left[0]].size if left else 1), "a part for each value of the target")
+    require(len(parts) == (bins[left[0]].size if left else 1), "a part for each value of the target")
     # They inform alone: pairs that were not counted have none, and complete smoothing is infinite.
     known = {name: np.nan_to_num(value) for name, value in arrays.items()}
     require_numbers(known, {"dependence": (m, m), "misfit": (m, m), "smoothing": ()})
     require_positive("smoothing", known["smoothing"], or_zero=True)
-    density = MixedDensity(tuple(cells), tuple(blocks), parts, left[0] if left else None)
+    density = MixedDensity(tuple(bins), tuple(blocks), parts, left[0] if left else None)
     return FittedTable(density, float(arrays["smoothing"]), arrays["dependence"], arrays["misfit"])
 
 
-def _cells(grid: LevelGrid, of_level: NDArray[Any], probabilities: NDArray[Any]) -> list[ColumnCells]:
+def _bins(grid: LevelGrid, of_level: NDArray[Any], probabilities: NDArray[Any]) -> list[ColumnBins]:
     ends = np.cumsum(grid.sizes)
-    require(of_level.shape == probabilities.shape == (ends[-1],), "cells and probabilities of all levels")
+    require(of_level.shape == probabilities.shape == (ends[-1],), "bins and probabilities of all levels")
     require(of_level.dtype.kind == "i", "whole numbers in 'of_level'")
-    cells = []
+    bins = []
     for levels, numbers, law in zip(
         grid.columns, np.split(of_level, ends[:-1]), np.split(probabilities, ends[:-1]), strict=True
     ):
@@ -72,22 +72,20 @@ def _cells(grid: LevelGrid, of_level: NDArray[Any], probabilities: NDArray[Any])
         require_positive("level_probabilities", law)
         found = np.unique(numbers)
         numbered = np.array_equal(found, np.arange(len(found)))
-        require(numbered, "cells that are numbered, none empty, in 'of_level'")
-        cells.append(ColumnCells(levels, numbers.astype(np.intp), law))
-    return cells
+        require(numbered, "bins that are numbered, none empty, in 'of_level'")
+        bins.append(ColumnBins(levels, numbers.astype(np.intp), law))
+    return bins
 
 
-def _block(
-    cells: list[ColumnCells], n_parts: int, arrays: dict[str, NDArray[Any]], number: int
-) -> MixedBlock:
+def _block(bins: list[ColumnBins], n_parts: int, arrays: dict[str, NDArray[Any]], number: int) -> MixedBlock:
     columns, weights, tables = (
         arrays.pop(f"block_{number}_{name}") for name in ("columns", "weights", "tables")
     )
     require(columns.ndim == 1 and columns.size and columns.dtype.kind == "i", "a list of columns")
-    require(columns.min() >= 0 and columns.max() < len(cells), "columns of the schema")
-    sizes = [cells[j].size for j in columns]
+    require(columns.min() >= 0 and columns.max() < len(bins), "columns of the schema")
+    sizes = [bins[j].size for j in columns]
     require(weights.ndim == 2 and len(weights) == n_parts, "weights for each part")
-    require(tables.shape == (weights.shape[1], sum(sizes)), "tables of all cells")
+    require(tables.shape == (weights.shape[1], sum(sizes)), "tables of all bins")
     split = np.split(tables, np.cumsum(sizes)[:-1], axis=1)
     for law in (weights, *split):
         require_laws(f"block_{number}", law)

@@ -1,7 +1,7 @@
 """Synthetic tables in one shot: noisy histograms, then noisy tables of pairs, then free post-processing.
 
-The budget buys histograms of all columns, fine and coarse, from which cells are chosen; then, on those
-cells, the tables of all pairs of columns, split by the target where there is one. Nothing else reads a row.
+The budget buys histograms of all columns, fine and coarse, from which bins are chosen; then, on those
+bins, the tables of all pairs of columns, split by the target where there is one. Nothing else reads a row.
 Where pairs would drown in their noise, all of the budget goes to the columns, which are then independent.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.gate.plan import Plan, Stage
-from dpem.models.table.bins import ColumnCells, NoisyLevels, choose_cells, noisy_rows
+from dpem.models.table.bins import ColumnBins, NoisyLevels, choose_bins, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
 from dpem.models.table.pairs import PairEvidence, fit_pairs
 from dpem.plugin.product_mixture import CategoricalFamily
@@ -102,7 +102,7 @@ class OneShotRequest:
         return sum(len(block) * (len(block) - 1) // 2 for block in self.blocks)
 
     def most_cells(self, n_parts: int) -> int:
-        """Return how many cells a column may have, so that all tables of pairs fit into memory."""
+        """Return how many bins a column may have, so that all tables of pairs fit into memory."""
         widest = max(len(block) for block in self.blocks) if self.blocks else 1
         cells_of_block = (_MOST_ENTRIES / (n_parts * max(len(self.blocks), 1))) ** 0.5
         return max(2, int(cells_of_block / max(widest, 1)) - 1)
@@ -186,12 +186,12 @@ class OneShotRequest:
 def histograms_of(grid: LevelGrid) -> Histograms:
     """Return histograms of all columns' levels, and of coarse parts where levels are many."""
     columns = list(range(len(grid.columns)))
-    cells = [np.arange(levels.size) for levels in grid.columns]
+    bins = [np.arange(levels.size) for levels in grid.columns]
     for j, levels in enumerate(grid.columns):
         if levels.parts is not None:
             columns.append(j)
-            cells.append(levels.parts)
-    return Histograms(columns, cells)
+            bins.append(levels.parts)
+    return Histograms(columns, bins)
 
 
 def released_levels(gate: Gate, grid: LevelGrid, stage: str) -> list[NoisyLevels]:
@@ -226,16 +226,16 @@ def fit_one_shot(
         n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
     if not stages & {"pairs", "target"}:
         return _independent(columns, n)
-    cells = _cells(request, columns, n)
-    by_part = _split_by_target(gate, request, cells, progress)
+    bins = _bins(request, columns, n)
+    by_part = _split_by_target(gate, request, bins, progress)
     if "pairs" not in stages and request.target is not None:
-        return _given_target(request.target, cells, by_part, n)
-    return _from_pairs(gate, request, columns, cells, by_part, n, random_state, progress)
+        return _given_target(request.target, bins, by_part, n)
+    return _from_pairs(gate, request, columns, bins, by_part, n, random_state, progress)
 
 
-def _cells(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) -> list[ColumnCells]:
-    """Choose the cells of every column, the target's first: they multiply all tables."""
-    chosen: dict[int, ColumnCells] = {}
+def _bins(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) -> list[ColumnBins]:
+    """Choose the bins of every column, the target's first: they multiply all tables."""
+    chosen: dict[int, ColumnBins] = {}
     n_parts = 1
     order = sorted(range(len(columns)), key=lambda j: j != request.target)
     for j in order:
@@ -243,7 +243,7 @@ def _cells(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) ->
         most = _MOST_CELLS if column.levels.is_ordered else _MOST_CATEGORIES
         if j == request.target:
             most = _MOST_TARGET_CELLS
-        chosen[j] = choose_cells(
+        chosen[j] = choose_bins(
             column.levels, column.probabilities(n), column.noise / n, min(most, request.most_cells(n_parts))
         )
         if j == request.target:
@@ -252,15 +252,15 @@ def _cells(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) ->
 
 
 def _split_by_target(
-    gate: Gate, request: OneShotRequest, cells: Sequence[ColumnCells], progress: Progress
+    gate: Gate, request: OneShotRequest, bins: Sequence[ColumnBins], progress: Progress
 ) -> tuple[dict[int, NDArray[np.float64]], float]:
-    """Release the columns' histograms split by the target: (parts, cells) for each, and the noise."""
+    """Release the columns' histograms split by the target: (parts, bins) for each, and the noise."""
     if request.target is None:
         return {}, 1.0
     progress.step("histograms by target")
     others = [j for j in range(request.n_columns) if j != request.target]
     split = Histograms(
-        others, [cells[j].of_level for j in others], (request.target, cells[request.target].of_level)
+        others, [bins[j].of_level for j in others], (request.target, bins[request.target].of_level)
     )
     released = gate.release("target", split)
     return dict(zip(others, split.split(released.values), strict=True)), float(released.noise_stddev[0])
@@ -270,14 +270,14 @@ def _from_pairs(
     gate: Gate,
     request: OneShotRequest,
     columns: Sequence[NoisyLevels],
-    cells: Sequence[ColumnCells],
+    bins: Sequence[ColumnBins],
     by_part: tuple[dict[int, NDArray[np.float64]], float],
     n: float,
     random_state: PublicRandom,
     progress: Progress,
 ) -> FittedTable:
     """Release the tables of pairs, and fit a mixture to those of each block."""
-    tables = PairTables([column.of_level for column in cells], request.blocks, request.target)
+    tables = PairTables([column.of_level for column in bins], request.blocks, request.target)
     progress.step("tables of pairs")
     released = gate.release("pairs", tables)
     noise = float(released.noise_stddev[0])
@@ -285,7 +285,7 @@ def _from_pairs(
     if request.target is None:
         parts, part_variances = np.array([n]), np.array([1.0])
     else:
-        parts, part_variances = columns[request.target].of_cells(cells[request.target].of_level)
+        parts, part_variances = columns[request.target].of_cells(bins[request.target].of_level)
     k = request.n_components or _components(n, noise, request.n_pairs)
     blocks, smoothing = [], 0.0
     m = request.n_columns
@@ -294,7 +294,7 @@ def _from_pairs(
     for number, (block, gram) in enumerate(zip(request.blocks, grams, strict=True)):
         if len(request.blocks) > 1:
             progress.step(f"block {number + 1} of {len(request.blocks)}")
-        counts, variances = zip(*(columns[j].of_cells(cells[j].of_level) for j in block), strict=True)
+        counts, variances = zip(*(columns[j].of_cells(bins[j].of_level) for j in block), strict=True)
         split = np.concatenate([by_part[0][j] for j in block], axis=1) if by_part[0] else None
         evidence = PairEvidence(
             gram,
@@ -325,7 +325,7 @@ def _from_pairs(
         for result, model in ((dependence, independent), (misfit, found.pairs())):
             result[np.ix_(block, block)] = _deviations(evidence, n * model)
     weights = np.mean(total_parts, axis=0)
-    density = MixedDensity(tuple(cells), tuple(blocks), weights / weights.sum(), request.target)
+    density = MixedDensity(tuple(bins), tuple(blocks), weights / weights.sum(), request.target)
     return FittedTable(density, smoothing, dependence, misfit)
 
 
@@ -350,21 +350,21 @@ def _deviations(evidence: PairEvidence, expected: NDArray[np.float64]) -> NDArra
 
 def _given_target(
     target: int,
-    cells: Sequence[ColumnCells],
+    bins: Sequence[ColumnBins],
     by_part: tuple[dict[int, NDArray[np.float64]], float],
     n: float,
 ) -> FittedTable:
-    """Return the density of columns that are independent given the target, each of its cells a component."""
-    parts = cells[target].of_cells
+    """Return the density of columns that are independent given the target, each of its bins a component."""
+    parts = bins[target].of_cells
     split, noise = by_part
     others = tuple(split)
-    family = CategoricalFamily(len(parts), tuple(cells[j].size for j in others), (0.0,) * len(others))
+    family = CategoricalFamily(len(parts), tuple(bins[j].size for j in others), (0.0,) * len(others))
     sums = np.concatenate([split[j] for j in others], axis=1)
     tables = family.tables(family.cells(sums, parts * n, noise))
-    fitted = fitted_to_columns(tables, parts, [cells[j].of_cells for j in others])
+    fitted = fitted_to_columns(tables, parts, [bins[j].of_cells for j in others])
     block = MixedBlock(others, np.eye(len(parts)), tuple(fitted))
-    density = MixedDensity(tuple(cells), (block,), parts, target)
-    return FittedTable(density, float("nan"), *_not_counted(len(cells)))
+    density = MixedDensity(tuple(bins), (block,), parts, target)
+    return FittedTable(density, float("nan"), *_not_counted(len(bins)))
 
 
 def fitted_to_columns(
@@ -372,7 +372,7 @@ def fitted_to_columns(
     weights: NDArray[np.float64],
     columns: Sequence[NDArray[np.float64]],
 ) -> list[NDArray[np.float64]]:
-    """Move tables (k, cells) so that their mean is what is known of each column, by proportional fitting."""
+    """Move tables (k, bins) so that their mean is what is known of each column, by proportional fitting."""
     fitted = []
     for table, column in zip(tables, columns, strict=True):
         moved = table
@@ -389,11 +389,11 @@ def _not_counted(m: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def _independent(columns: Sequence[NoisyLevels], n: float) -> FittedTable:
     """Return the density of independent columns: every level is as frequent as its histogram says."""
-    cells, tables = [], []
+    bins, tables = [], []
     for column in columns:
         probabilities = column.probabilities(n)
-        cells.append(ColumnCells(column.levels, np.arange(column.levels.size), probabilities))
+        bins.append(ColumnBins(column.levels, np.arange(column.levels.size), probabilities))
         tables.append(probabilities[None])
     block = MixedBlock(tuple(range(len(columns))), np.ones((1, 1)), tuple(tables))
-    density = MixedDensity(tuple(cells), (block,), np.ones(1))
+    density = MixedDensity(tuple(bins), (block,), np.ones(1))
     return FittedTable(density, float("inf"), *_not_counted(len(columns)))

@@ -53,18 +53,18 @@ class PairEvidence:
 
     Attributes
     ----------
-    pairs : ndarray of shape (parts, cells, cells)
+    pairs : ndarray of shape (parts, bins, bins)
         Noisy tables of pairs, symmetric; zero where a column meets itself.
     pair_noise : float
         Their standard deviation.
-    columns, column_variances : ndarray of shape (cells,)
+    columns, column_variances : ndarray of shape (bins,)
         Noisy histograms of the columns, and the variance of their noise.
-    by_part, by_part_noise : ndarray of shape (parts, cells), float; or None
+    by_part, by_part_noise : ndarray of shape (parts, bins), float; or None
         The same, split by the parts of a target.
     parts, part_variances : ndarray of shape (parts,)
         Noisy counts of the parts.
     starts : ndarray of int
-        Where each column begins among the cells, and where the last ends.
+        Where each column begins among the bins, and where the last ends.
     n_rows : float
         How many rows there are, or about.
     sampling : float
@@ -137,18 +137,18 @@ class PairEvidence:
 
 @dataclass(frozen=True, eq=False)
 class ProductComponents:
-    """Components: weights (parts, k), which sum to 1 in all, and tables (cells, k), to 1 in each column."""
+    """Components: weights (parts, k), which sum to 1 in all, and tables (bins, k), to 1 in each column."""
 
     weights: NDArray[np.float64]
     tables: NDArray[np.float64]
 
     def pairs(self) -> NDArray[np.float64]:
-        """Return the probabilities of all pairs of cells, (parts, cells, cells)."""
+        """Return the probabilities of all pairs of bins, (parts, bins, bins)."""
         return np.stack([(self.tables * weights) @ self.tables.T for weights in self.weights])
 
     @property
     def marginal(self) -> NDArray[np.float64]:
-        """The probability of each cell."""
+        """The probability of each bin."""
         return np.asarray(self.tables @ self.weights.sum(axis=0))
 
 
@@ -311,12 +311,12 @@ class _Search:
 
 
 def _spread(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
-    """Repeat one row per column for each of its cells."""
+    """Repeat one row per column for each of its bins."""
     return np.repeat(by_column, np.diff(starts), axis=0)
 
 
 def _softmax_columns(logits: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return probabilities of the cells of each column."""
+    """Return probabilities of the bins of each column."""
     shifted = np.exp(logits - _spread(np.maximum.reduceat(logits, starts[:-1], axis=0), starts))
     return np.asarray(shifted / _spread(np.add.reduceat(shifted, starts[:-1], axis=0), starts))
 

@@ -77,7 +77,7 @@ class RowsOfTablesMixin:
         cells = source.block()
         # A cell that the schema made missing (an undeclared value) is to be filled too.
         known = np.where(null | np.isnan(cells), UNKNOWN, levels)
-        for j, column in enumerate(density.cells):
+        for j, column in enumerate(density.bins):
             lost = np.flatnonzero(known[j] == UNKNOWN)
             if not lost.size:
                 continue
@@ -116,7 +116,7 @@ class RowsOfTablesMixin:
             )
         j = self._place(self.target, "target")
         levels = self._levels_but(j, X)
-        law = self._table.density.law(levels, j)[:, : self._table.density.cells[j].levels.n_values]
+        law = self._table.density.law(levels, j)[:, : self._table.density.bins[j].levels.n_values]
         return np.asarray(law / law.sum(axis=1, keepdims=True))
 
     def _levels_but(self, j: int, X: Any) -> NDArray[np.intp]:
