@@ -44,7 +44,7 @@ CORE := tests/privacy tests/property tests/statistical tests/row_statistics test
   tests/gate/test_interrupts.py tests/engines/test_conformance.py tests/estimator/test_kept_files.py \
   tests/estimator/test_persons.py tests/plugin/test_memory.py tests/planner tests/test_api.py \
   tests/test_architecture.py tests/test_figures.py tests/test_files.py src/dpem/privacy README.md
-quick: $(READY)  ## lint and a core of the tests, in about a minute (PYTEST_ARGS=tests/models: and those)
+quick: $(READY)  ## lint and a core of the tests, in a minute and a half (PYTEST_ARGS=tests/models: and those)
 	$(MAKE) --jobs 2 lint core
 
 core: $(READY)
