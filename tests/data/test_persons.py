@@ -18,6 +18,7 @@ import dpem
 from dpem.data.sources.owners import owners_of
 from dpem.engines import rows_to_release
 from dpem.errors import ChangedDataError, InvalidArgumentError
+from dpem.privacy import Adjacency
 
 SCHEMA = dpem.Schema(
     {
@@ -40,7 +41,7 @@ def visits(n=3000, n_persons=700, seed=0):
 
 def kept(data, schema=SCHEMA, cap=3, adjacency="replace_one"):
     """Return the rows that are read, in an order of their own."""
-    source = rows_to_release(data, schema, adjacency, cap, "patient")
+    source = rows_to_release(data, schema, Adjacency(adjacency), cap, "patient")
     rows = source.in_memory().block()
     assert source.n_rows == rows.shape[1]
     return rows[:, np.lexsort(rows)]
@@ -100,7 +101,7 @@ def test_parts_of_the_columns_are_of_the_same_rows(tmp_path):
     table = visits(300_000, 90_000)
     table.to_parquet(tmp_path / "visits.parquet", row_group_size=300_000)
     for data in (table, tmp_path / "visits.parquet"):
-        source = rows_to_release(data, SCHEMA, "replace_one", 2, "patient")
+        source = rows_to_release(data, SCHEMA, Adjacency.REPLACE_ONE, 2, "patient")
         whole = source.in_memory().block()
         assert np.array_equal(source.only([1]).in_memory().block(), whole[1:])
         assert source.of_findings().in_memory().n_rows == whole.shape[1]
@@ -259,7 +260,7 @@ def test_a_batch_that_is_filled_again_and_a_source_that_is_open_once():
             yield frame.copy(deep=True) if start == 0 else frame
         state["open"] -= 1
 
-    source = rows_to_release(batches, SCHEMA, "add_remove", 2, "patient")
+    source = rows_to_release(batches, SCHEMA, Adjacency.ADD_REMOVE, 2, "patient")
     state["open"] = 0  # the look at the head stopped half way
     found = np.concatenate([piece.block() for piece in source.pieces()], axis=1)
     assert found.shape[1] == kept(table, cap=2).shape[1]
