@@ -19,17 +19,21 @@ __all__ = ["register"]
 def audit(
     console: Console,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A Markdown file for all findings.")
+        Path | None, typer.Option("--output", "-o", help="Markdown file for all findings.")
     ] = None,
     only: Annotated[
         str | None,
-        typer.Option("--only", help="Only this model of dpem fit --model, or names with this in them."),
+        typer.Option(
+            "--only", help="One model of dpem fit --model, or all audits whose name contains this text."
+        ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer attacks: minutes, not half an hour.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Run fewer attacks: minutes instead of half an hour.")
+    ] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.")] = 2,
 ) -> None:
-    """Attack the installed dpem on made data: neighbouring tables replayed, games played, bugs switched on.
+    """Attack the installed dpem on synthetic data: replays, distinguishing games and seeded bugs.
 
     No data of yours is read and no budget is spent.
     """

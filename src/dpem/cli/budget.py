@@ -12,7 +12,7 @@ from dpem.errors import InvalidArgumentError
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Make, show and check the ledger of a protected data set.", no_args_is_help=True)
+app = typer.Typer(help="Create, show and verify the ledger of a protected data set.", no_args_is_help=True)
 
 _Path = Annotated[Path, typer.Argument(help="The ledger file.")]
 
@@ -21,13 +21,15 @@ def init(
     console: Console,
     path: _Path,
     name: Annotated[str, typer.Option("--name", help="The name of the data set, such as 'patients 2026'.")],
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="What all releases together may cost.")],
+    epsilon: Annotated[
+        float, typer.Option("--epsilon", "-e", help="Cap on the cost of all releases together.")
+    ],
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
     rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
 ) -> None:
-    """Make the ledger of a data set, with a cap that its owner decides on. It cannot be raised later."""
+    """Create the ledger of a data set with a cap on its total budget. The cap cannot be raised later."""
     ledger = dpem.Ledger.create(
         path,
         name=name,
@@ -37,16 +39,16 @@ def init(
         rows_per_person=rows_per_person,
         person=person,
     )
-    console.say(f"Made {path}: the ledger of {name!r} with {ledger.cap}.")
+    console.say(f"Created {path}: ledger of {name!r} with {ledger.cap}.")
     console.result(ledger.export() | {"path": str(path)})
 
 
 def show(console: Console, path: _Path) -> None:
-    """Show what was spent, by whom and for what, and what is left."""
+    """Show all charges (who, what for, how much) and the budget that is left."""
     ledger = dpem.Ledger(path)
     left, spends = ledger.remaining(), ledger.history()
-    console.say(f"Ledger of {ledger.name!r}, made {ledger.created}", style="bold")
-    console.say(f"cap: {ledger.cap}; neighbours: {ledger.adjacency.value}; unit: {ledger.unit}")
+    console.say(f"Ledger of {ledger.name!r}, created {ledger.created}", style="bold")
+    console.say(f"cap: {ledger.cap}; adjacency: {ledger.adjacency.value}; unit of privacy: {ledger.unit}")
     rows = [
         (
             s.number,
@@ -59,7 +61,7 @@ def show(console: Console, path: _Path) -> None:
     ]
     console.table(["no.", "time (UTC)", "purpose", "analyst", "epsilon alone"], rows, left=4)
     part = 1 - left.mu**2 / ledger.cap.mu**2
-    console.say(f"spent: {part:.1%} of the budget (mu², which adds up; epsilons do not)")
+    console.say(f"spent: {part:.1%} of the budget (measured in mu², which adds up; epsilons do not)")
     console.say(f"left: {left}")
     console.result(ledger.export() | {"path": str(path), "spent_part": part})
 
@@ -70,14 +72,14 @@ def verify(
     head: Annotated[
         str | None,
         typer.Option(
-            "--head", help="NUMBER:HASH of a record that was kept elsewhere: it must still be there."
+            "--head", help="NUMBER:HASH of a record that you noted elsewhere; it must still be in the ledger."
         ),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option("--model", help="A model file: its charge must be in the ledger.")
+        Path | None, typer.Option("--model", help="Model file whose charge must be in the ledger.")
     ] = None,
 ) -> None:
-    """Check that no record was changed, and that known ones are still there."""
+    """Check that no record was changed or removed."""
     ledger = dpem.Ledger(path)
     ledger.verify(None if head is None else _head(head))
     if model is not None:

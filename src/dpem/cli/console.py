@@ -40,7 +40,7 @@ __all__ = ["Console", "ExitCode", "command", "number"]
 
 
 class ExitCode(IntEnum):
-    """What the process says when it ends."""
+    """Exit codes of the process."""
 
     DONE = 0
     DEFECT = 1
@@ -65,7 +65,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 class _Screen(rich.console.Console):
-    """A screen whose reader may go: that is for the command to handle, not an exit in the middle of it."""
+    """A terminal whose reader may close the pipe; the command handles that, rich does not exit."""
 
     def on_broken_pipe(self) -> None:
         """Raise again."""
@@ -73,7 +73,7 @@ class _Screen(rich.console.Console):
 
 
 class Console:
-    """Where a command writes: `say` and `table` for people, `result` for programs."""
+    """Output of a command: `say` and `table` for people, `result` for programs."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -209,7 +209,7 @@ _HERE: tuple[tuple[str, str], ...] = (
 
 
 def for_the_command(text: str) -> str:
-    """Return a message with advice for the command line in place of advice for Python.
+    """Return a message with remedies for the command line instead of remedies for Python.
 
     Examples
     --------
@@ -222,7 +222,7 @@ def for_the_command(text: str) -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Return a number for people: some digits, no exponent where none is needed."""
+    """Format a number for people: a few digits, and an exponent only if it is needed."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     if not 1e-4 <= abs(value) < 1e7:
@@ -232,7 +232,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return data with infinite numbers as text: JSON has none."""
+    """Return data with infinite numbers as text, which JSON cannot hold as numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -284,7 +284,7 @@ def _signature(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _showing_warnings(console: Console) -> Iterator[None]:
-    """Show the package's warnings as lines; others stay silent: a library's may show values."""
+    """Print the package's own warnings; silence those of libraries, which may show values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DpemWarning)
@@ -293,7 +293,7 @@ def _showing_warnings(console: Console) -> Iterator[None]:
 
 
 def _close_output() -> None:
-    """Let nothing more be written to standard output, not even at the end of the process."""
+    """Close standard output for the rest of the process, the final flush included."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 

@@ -26,15 +26,15 @@ _NUMBERS = "age,bmi,systolic,hba1c,stay"
 
 def demo(
     console: Console,
-    folder: Annotated[Path, typer.Argument(help="A new folder for the table, models and reports.")] = Path(
+    folder: Annotated[Path, typer.Argument(help="New folder for the table, models and reports.")] = Path(
         "dpem-demo"
     ),
-    rows: Annotated[int, typer.Option("--rows", "-n", help="Patients to make.")] = _ROWS,
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of patients to generate.")] = _ROWS,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace the folder of an earlier demo.")
     ] = False,
 ) -> None:
-    """Show everything on a made table of hospital patients: plan, fit with a ledger, sample, report.
+    """Run the whole workflow on a generated table of hospital patients: plan, fit, sample, report.
 
     Three fits are tried; the ledger pays for two and refuses the third.
     """
@@ -151,7 +151,7 @@ def demo(
 
 
 def _make_folder(folder: Path, *, overwrite: bool) -> None:
-    """Make the folder; of an earlier demo, known by its mark, only its own files are removed."""
+    """Create the folder; remove only files of an earlier demo, which a marker file identifies."""
     mark = folder / _MARK
     if folder.exists():
         if not overwrite:
@@ -177,7 +177,7 @@ def _remove_files(folder: Path) -> None:
 
 
 def _show(console: Console, title: str, arguments: Sequence[str], expected: ExitCode) -> None:
-    """Run a command as a person would, and stop where it ends otherwise than it should."""
+    """Run a command as a person would; stop if its exit code is not the expected one."""
     from dpem.cli.app import main  # noqa: PLC0415  (which knows this command)
 
     console.heading(title)

@@ -22,9 +22,9 @@ __all__ = ["register"]
 def fit(
     console: Console,
     data: options.DataArgument,
-    schema: Annotated[Path, typer.Option("--schema", "-s", help="The schema file: see dpem schema.")],
+    schema: Annotated[Path, typer.Option("--schema", "-s", help="Schema file, see dpem schema.")],
     epsilon: options.EpsilonOption,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     model: options.ModelOption = options.DEFAULT_MODEL,
     components: options.ComponentsOption = None,
     columns: options.ColumnsOption = None,
@@ -45,31 +45,33 @@ def fit(
         float | None,
         typer.Option(
             "--estimate-bounds",
-            help="Buy bounds that the schema lacks with this share of the budget, such as 0.1. Never "
+            help="Estimate bounds that the schema lacks with this share of the budget, such as 0.1. Never "
             "done unless asked for.",
         ),
     ] = None,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
     seed: options.SeedOption = None,
-    jobs: Annotated[int | None, typer.Option("--jobs", "-j", help="Threads: all cores unless given.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", help="Number of threads; all cores by default.")
+    ] = None,
     data_quality: Annotated[
         bool,
         typer.Option(
             "--data-quality/--no-data-quality",
-            help="Spend a hundredth of the budget on counts of cells that the schema cannot read.",
+            help="Spend 1 % of the budget on noisy counts of cells that the schema cannot read.",
         ),
     ] = True,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Check everything and show the plan; charge, read and write nothing."),
+        typer.Option(
+            "--dry-run", help="Check all arguments and show the plan; charge, read and write nothing."
+        ),
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Accept a delta of one over the number of rows or more.")
-    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Accept a delta of 1 / rows or more.")] = False,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Fit a model to a table, and write it with its guarantee.
+    """Fit a model to a table and save it with its privacy guarantee.
 
     The whole plan is charged to the ledger before a row is read. After a crash or an interrupt run the same
     command again: it goes on from what was released, in OUTPUT.partial, and does not pay again.
@@ -141,7 +143,7 @@ def fit(
                 options.require_budget(account, epsilon, delta)
             with dpem.resumable(partials[0]), console.releases("Bounds"):
                 declared = dpem.private_bounds(files, declared, epsilon=share, **common).schema
-            console.say(f"Bounds cost epsilon = {share:.6g}, the model {rest:.6g}: {epsilon:g} in all.")
+            console.say(f"Bounds cost epsilon = {share:.6g}, the model {rest:.6g}; together {epsilon:g}.")
             _require_bounds(declared, partials[0])
         estimator = make(rest, declared)
         with dpem.resumable(partials[1]), console.releases("Fitting"):
@@ -156,7 +158,7 @@ def fit(
 
 
 def _public_rows(files: Any, schema: Any, adjacency: options.Relation, unit: Any) -> int | None:
-    """Return the number of rows where it is public, with stored types checked; None elsewhere."""
+    """Return the number of rows if it is public, else None; check the stored types."""
     from dpem.engines import rows_to_release  # noqa: PLC0415
     from dpem.privacy.neighbours import Adjacency  # noqa: PLC0415
 
@@ -173,11 +175,13 @@ def _show_plan(
     budget: tuple[float, float],
     lacking: Sequence[str],
 ) -> None:
-    """Show what the fit would release, and whether the ledger could pay; charge nothing."""
+    """Show the releases of the fit and whether the ledger can pay for them; charge nothing."""
     estimator._check_arguments()
     options.require_budget(account, *budget)
     if rows is None:
-        console.say("The number of rows is private: see dpem plan --rows for the noise to expect.")
+        console.say(
+            "The number of rows is private. Use dpem plan --rows with a guess to see the expected noise."
+        )
         outlook = None
     else:
         outlook = dpem.plan(estimator, rows)
@@ -186,17 +190,17 @@ def _show_plan(
         outlook = dataclasses.replace(outlook, noise=known)
         show_outlook(console, outlook)
         if lacking:
-            console.say(f"Noise in {', '.join(lacking)} depends on bounds that are still to be bought.")
+            console.say(f"Noise in {', '.join(lacking)} depends on bounds that are not estimated yet.")
         for warning in outlook.warnings:
             console.warn(warning)
     if account is not None:
-        console.say(f"Ledger of {account.name!r}: {account.remaining()} left, which suffices.")
+        console.say(f"Ledger of {account.name!r}: {account.remaining()} left, which is enough.")
     console.line("Dry run: nothing was charged, read or written.")
     console.result({"dry_run": True, "plan": None if outlook is None else outlook.to_dict()})
 
 
 def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
-    """Say which columns a table lacks; of CSV no more, since its first line may be somebody's row."""
+    """Name missing columns. For CSV, show nothing else: the first line may be somebody's row."""
     from dpem.data.sources.files import file_head  # noqa: PLC0415
     from dpem.data.table_types import did_you_mean, listed  # noqa: PLC0415
 
@@ -218,7 +222,7 @@ def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
 
 
 def _split(epsilon: float, delta: float, share: float) -> tuple[float, float]:
-    """Return the epsilons of bounds and model: shares of mu^2, so that both together cost epsilon."""
+    """Split mu^2 between bounds and model; return the two epsilons."""
     if not 0 < share < 1:
         raise InvalidArgumentError(f"Expected a share between 0 and 1, got --estimate-bounds {share:g}.")
     from dpem.privacy.budget import Budget  # noqa: PLC0415
@@ -239,7 +243,7 @@ def _pretended(schema: "dpem.Schema") -> "dpem.Schema":
 
 
 def _require_bounds(schema: "dpem.Schema", partial: Path) -> None:
-    """Raise where noise hid the bounds of a column: the same release would not find them either."""
+    """Raise if noise hid the bounds of a column; reading the same release again would not help."""
     lost = [column.name for column in schema.columns if column.is_number and not column.is_complete]
     if lost:
         partial.unlink(missing_ok=True)
@@ -250,7 +254,7 @@ def _require_bounds(schema: "dpem.Schema", partial: Path) -> None:
 
 
 def _say_how_to_go_on(error: BaseException, partials: Sequence[Path]) -> None:
-    """Name the files that hold what was paid for; a refusal would only be repeated."""
+    """Name the partial files that hold paid releases, so that the command can be continued."""
     kept = [str(partial) for partial in partials if partial.exists()]
     if kept and not isinstance(error, ResumeFileError | InsufficientBudgetError):
         error.add_note(

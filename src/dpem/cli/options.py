@@ -23,7 +23,7 @@ DEFAULT_DELTA = 1e-6
 
 
 def _model_names(beginning: str) -> list[str]:
-    """Return the models whose name begins so, for a shell that completes."""
+    """Complete a model name in the shell."""
     return [name for name in model_names() if name.startswith(beginning)]
 
 
@@ -44,7 +44,7 @@ class Scale(StrEnum):
 
 
 class Relation(StrEnum):
-    """Which tables are neighbours."""
+    """The adjacency of neighbouring tables."""
 
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"
@@ -63,62 +63,65 @@ ModelOption = Annotated[
 ]
 DataArgument = Annotated[
     list[Path],
-    typer.Argument(help="CSV, Parquet or Arrow files of the table; - reads CSV from standard input."),
+    typer.Argument(help="CSV, Parquet or Arrow files; - reads CSV from standard input."),
 ]
 ScaleOption = Annotated[
     Scale | None,
     typer.Option(
         "--scale",
-        help="Distances of k-means: in widths of the bounds (the default), or in the columns' own units.",
+        help="Units of k-means distances: widths of the bounds (default), or the columns' own units.",
     ),
 ]
 ComponentsOption = Annotated[
     int | None,
     typer.Option(
-        "--components", "-k", help="Components, clusters, factors or classes; each model has a default."
+        "--components",
+        "-k",
+        help="Number of components, clusters, factors or classes; the default depends on the model.",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="The privacy budget.")]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget.")]
 DeltaOption = Annotated[
-    float, typer.Option("--delta", help="The other half of the budget: well below 1 / rows.")
+    float, typer.Option("--delta", help="Delta of the guarantee; choose it well below 1 / rows.")
 ]
 RelationOption = Annotated[
     Relation,
-    typer.Option("--adjacency", help="replace_one: the number of rows is public. add_remove: it is private."),
+    typer.Option("--adjacency", help="replace_one: the number of rows is public; add_remove: it is private."),
 ]
 RowsPerPersonOption = Annotated[
-    int, typer.Option("--rows-per-person", help="The most rows of one person; the guarantee is for persons.")
+    int,
+    typer.Option(
+        "--rows-per-person", help="Maximum number of rows of one person; the guarantee then covers persons."
+    ),
 ]
 PersonOption = Annotated[
     str | None,
     typer.Option(
         "--person",
-        help="The column that tells persons apart: what one has above --rows-per-person is left out.",
+        help="Column that identifies persons; rows above --rows-per-person are left out.",
     ),
 ]
-PurposeOption = Annotated[
-    str | None, typer.Option("--purpose", help="What the ledger notes beside what is released.")
-]
+PurposeOption = Annotated[str | None, typer.Option("--purpose", help="Purpose to record in the ledger.")]
 AnalystOption = Annotated[
-    str | None, typer.Option("--analyst", help="Who asks: the user of the system unless given.")
+    str | None, typer.Option("--analyst", help="Analyst to record in the ledger; the system user by default.")
 ]
-CovarianceOption = Annotated[Covariance, typer.Option("--covariance", help="Of a mixture.")]
+CovarianceOption = Annotated[Covariance, typer.Option("--covariance", help="Covariance type of a mixture.")]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", help="Of a table: the column whose relation to the others is kept.")
+    str | None, typer.Option("--target", help="Column of a table whose relation to all others is modelled.")
 ]
 ColumnsOption = Annotated[
     str | None,
-    typer.Option("--columns", help="Columns to use, such as age,bmi: all of the schema unless given."),
+    typer.Option("--columns", help="Columns to use, such as age,bmi; all columns of the schema by default."),
 ]
 DelimiterOption = Annotated[str, typer.Option("--delimiter", help="Field separator of CSV files.")]
 HeaderOption = Annotated[
     str | None,
-    typer.Option("--header", help="Names of all columns of CSV files that have no line of names: a,b,c."),
+    typer.Option("--header", help="Column names a,b,c for CSV files without a header line."),
 ]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an output file that exists.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing output file.")]
 SeedOption = Annotated[
     int | None,
-    typer.Option("--seed", help="Seeds free choices such as sampling. It never touches the noise."),
+    typer.Option("--seed", help="Seed for post-processing such as sampling. The noise is never seeded."),
 ]
 
 
@@ -134,7 +137,7 @@ def table_files(
 
 @lru_cache(maxsize=1)
 def _standard_input() -> str:
-    """Return a file, for this process and its owner alone, with what standard input holds.
+    """Copy standard input to a temporary file that only this user can read.
 
     A fit reads its rows several times, which a pipe does not allow.
     """
@@ -152,7 +155,7 @@ def checked_ledger(
     unit: Any,
     **noted: str | None,
 ) -> Any:
-    """Return the ledger, where it is one for such releases from this table."""
+    """Open the ledger and check that it fits the table, the adjacency and the unit of privacy."""
     from dpem.gate.payment import opened_ledger  # noqa: PLC0415  (help and version stay quick)
 
     if path is None:
@@ -168,7 +171,7 @@ def checked_ledger(
 
 
 def require_budget(ledger: Any, epsilon: float, delta: float) -> None:
-    """Raise where a ledger cannot pay for all that a command will ask of it."""
+    """Raise if the ledger cannot pay for all releases of the command."""
     from dpem.privacy.budget import Budget  # noqa: PLC0415
 
     if ledger is None:
@@ -179,7 +182,7 @@ def require_budget(ledger: Any, epsilon: float, delta: float) -> None:
 
 
 def chosen_schema(path: Path, columns: str | None) -> "dpem.Schema":
-    """Return the schema of a file, or some of its columns."""
+    """Read the schema file, restricted to some of its columns if given."""
     schema = dpem.Schema.read(path)
     return schema if columns is None else schema.select(_names(columns))
 
@@ -224,7 +227,7 @@ def estimator_of(
     scale: Scale | None = None,
     **common: Any,
 ) -> Any:
-    """Return the estimator that options ask for; say what does not belong together."""
+    """Build the estimator from the options; raise for options that do not belong together."""
     given = {
         "covariance": None if covariance is Covariance.FULL else covariance.value,
         "target": target,

@@ -75,7 +75,7 @@ _STRAY = 0.1  # patients who lie on another ward than their group's
 
 
 def patients(n: int, seed: int) -> Any:
-    """Return a DataFrame of `n` made patients, with numbers, categories and missing cells."""
+    """Generate a DataFrame of `n` patients with numbers, categories and missing cells."""
     import pandas as pd  # noqa: PLC0415
 
     random = public_random(seed)

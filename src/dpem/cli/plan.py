@@ -18,15 +18,18 @@ _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 def plan(
     console: Console,
-    rows: Annotated[int, typer.Option("--rows", "-n", help="Rows of the table: public, or a guess.")],
+    rows: Annotated[
+        int, typer.Option("--rows", "-n", help="Number of rows of the table: the public number, or a guess.")
+    ],
     epsilon: options.EpsilonOption,
     schema: Annotated[
-        Path | None, typer.Option("--schema", "-s", help="The schema: columns and bounds.")
+        Path | None, typer.Option("--schema", "-s", help="Schema file with columns and bounds.")
     ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
-            "--columns", help="Without a schema how many there are; with one which, such as age,bmi."
+            "--columns",
+            help="With a schema: names of columns, such as age,bmi. Without: the number of columns.",
         ),
     ] = None,
     model: options.ModelOption = options.DEFAULT_MODEL,
@@ -37,15 +40,15 @@ def plan(
         typer.Option(
             "--accuracy",
             "-a",
-            help="Noise that is wanted at most, such as age=0.5: which epsilon does it need?",
+            help="Largest acceptable noise, such as age=0.5; prints the epsilon that it needs.",
         ),
     ] = None,
     spread: Annotated[
         list[str] | None,
         typer.Option(
             "--spread",
-            help="A public guess of the deviation within a cluster, such as age=12; a tenth of the "
-            "bounds unless given.",
+            help="Public guess of the standard deviation within a cluster, such as age=12; a tenth of the "
+            "bounds by default.",
         ),
     ] = None,
     covariance: options.CovarianceOption = options.Covariance.FULL,
@@ -55,10 +58,10 @@ def plan(
     rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="Say whether this ledger could pay for the fit.")
+        Path | None, typer.Option("--ledger", "-l", help="Ledger to check: can it pay for the fit?")
     ] = None,
 ) -> None:
-    """Say what a fit would cost and give: noise in the data's own units, room for components, accountants.
+    """Show the expected noise of a fit, in the units of the data, before any data is read.
 
     No row is read and nothing is charged.
     """
@@ -113,7 +116,7 @@ def _columns(schema: Path | None, columns: str | None) -> "tuple[dpem.Schema | N
 
 
 def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
-    """Print what a fit would release, and the noise of it."""
+    """Print the releases of a fit and their noise."""
     planned = outlook.plan
     console.say(
         f"{outlook.model} of {outlook.n_rows:,} rows at epsilon = {planned.epsilon:g}, delta = "
@@ -123,7 +126,7 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     for what, granted in outlook.granted.items():
         asked = outlook.asked.get(what)
         console.say(f"  {what}: {granted}" + (f" of {asked} asked for" if asked is not None else ""))
-    console.heading("Noise in what is released (one standard deviation)")
+    console.heading("Noise of the released values (one standard deviation)")
     console.table(
         ["parameter", "column", "noise", "unit", "relative"],
         [
@@ -147,7 +150,7 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
             for s in _gathered(planned.stages)
         ],
     )
-    console.heading("The same releases through other accountants")
+    console.heading("The same releases under other accountants")
     table = outlook.compare()
     console.table(
         ["accountant", f"epsilon at delta = {table.delta:g}"],
@@ -156,7 +159,7 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
 
 
 def _gathered(stages: Any) -> list[Any]:
-    """Show long runs of steps by their first and last."""
+    """Shorten long runs of steps to the first and the last."""
     stages = list(stages)
     return stages if len(stages) <= 12 else [*stages[:6], *stages[-3:]]
 

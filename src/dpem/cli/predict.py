@@ -24,22 +24,32 @@ def predict(
     model: Annotated[Path, typer.Argument(help="Model file that dpem fit wrote.")],
     data: options.DataArgument,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A .csv or .parquet file, one line per row; - for CSV.")
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="A .csv or .parquet file with one line per row; - writes CSV to standard output.",
+        ),
     ],
     probabilities: Annotated[
         bool,
-        typer.Option("--probabilities", help="Of every cluster or value instead of the most probable one."),
+        typer.Option(
+            "--probabilities",
+            help="Write the probability of every cluster or value instead of the most probable one.",
+        ),
     ] = False,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="A column of the table to write too, such as a key. May be repeated."),
+        typer.Option("--keep", help="Column of the table to copy to the output, such as a key. Repeatable."),
     ] = None,
-    keep_all: Annotated[bool, typer.Option("--keep-all", help="Write all columns of the table too.")] = False,
+    keep_all: Annotated[
+        bool, typer.Option("--keep-all", help="Copy all columns of the table to the output.")
+    ] = False,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Predict the cluster, value or factors of each row, in the order of the rows.
+    """Predict the cluster, value or factors of each row, in row order.
 
     What is written is as sensitive as the rows: keep it with them. Nothing is charged, since nothing of it is
     released. Rows are read and written in batches.
@@ -70,7 +80,7 @@ def predict(
 def _parts(
     files: Any, names: list[str], target: str | None, keep: list[str], *, keep_all: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield batches of the table: the columns of the model, and those to keep."""
+    """Yield batches of the table with the model's columns and those to keep."""
     from dpem.data.sources.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.sources.memory import require_columns  # noqa: PLC0415
 

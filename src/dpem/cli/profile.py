@@ -1,4 +1,4 @@
-"""What a model found, in a terminal: as a table that fits it."""
+"""The profile of a fitted model as a table for the terminal."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _MOST_ACROSS, _MOST_DOWN = 6, 30
 
 
 def show_profile(console: Console, model: Any) -> None:
-    """Print parts and columns with what noise does to each; the longer side goes down."""
+    """Print the value of each part and column with its noise; the longer side becomes the rows."""
     profile = dpem.report.profile_of(model)
     if profile is None:
         return
@@ -21,7 +21,7 @@ def show_profile(console: Console, model: Any) -> None:
     if len(across) > _MOST_ACROSS and len(names) < len(across):
         down, across = across, names
         cells = [list(column) for column in zip(*cells, strict=True)]
-    console.heading("What was found (with what the noise does to it)")
+    console.heading("Released parameters (± standard error of the noise)")
     console.table(
         ["", *across[:_MOST_ACROSS]],
         [
@@ -31,4 +31,4 @@ def show_profile(console: Console, model: Any) -> None:
     )
     left_out = max(len(down) - _MOST_DOWN, 0), max(len(across) - _MOST_ACROSS, 0)
     if any(left_out):
-        console.say(f"(and {left_out[0]} more down, {left_out[1]} more across: see the report)")
+        console.say(f"(and {left_out[0]} more rows, {left_out[1]} more columns: see the report)")

@@ -17,24 +17,25 @@ __all__ = ["register"]
 
 def report(
     console: Console,
-    model: Annotated[Path, typer.Argument(help="A model file that dpem fit wrote.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The HTML file.")],
+    model: Annotated[Path, typer.Argument(help="Model file written by dpem fit.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="The ledger that paid: it is checked, and shown.")
+        Path | None,
+        typer.Option("--ledger", "-l", help="Ledger that paid for the model; it is verified and shown."),
     ] = None,
     rows: Annotated[
         int | None,
         typer.Option(
             "--rows",
             "-n",
-            help="Rows of the table, or a guess, where their number is private: for the outlook.",
+            help="Number of rows, or a guess, for the outlook of a model with a private number of rows.",
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", help="The title of the page.")] = None,
+    title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     seed: options.SeedOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Write a report of a model: guarantee, ledger, plan, profiles, densities, a sample.
+    """Write an HTML report of a model: guarantee, ledger, plan, profiles, densities, sample rows.
 
     One file that needs no network. Everything in it comes from the released model, never from rows: it may be
     published like the model.

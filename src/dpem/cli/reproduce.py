@@ -28,25 +28,30 @@ class _Name(StrEnum):
 
 def reproduce(
     console: Console,
-    experiments: Annotated[list[_Name], typer.Argument(help="Which figures.", show_default=False)],
+    experiments: Annotated[list[_Name], typer.Argument(help="Figures to regenerate.", show_default=False)],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="A folder for the page, tables and figures.")
+        Path, typer.Option("--output", "-o", help="Folder for the page, tables and figures.")
     ] = Path("dpem-reproduction"),
     data: Annotated[
         Path | None,
         typer.Option(
-            "--data", help="A folder of the real data sets (or DPEM_DATA); else stand-ins are made."
+            "--data",
+            help="Folder of the real data sets (or DPEM_DATA); stand-ins are generated for missing ones.",
         ),
     ] = None,
     download: Annotated[
-        bool, typer.Option("--download", help="Fetch data sets that the folder lacks, and check them.")
+        bool, typer.Option("--download", help="Download missing data sets and check their checksums.")
     ] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer folds and rows: minutes, not hours.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Use fewer folds and rows: minutes instead of hours.")
+    ] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes; results do not depend on it.")] = 2,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Forget results of an earlier run.")] = False,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", help="Number of processes; results do not depend on it.")
+    ] = 2,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Discard the results of earlier runs.")] = False,
 ) -> None:
-    """Regenerate the figures of the DP-EM paper: what it says, what its text gives, what dpem gives.
+    """Regenerate the figures of the DP-EM paper, with dpem's results beside them.
 
     A run that was stopped goes on where it was.
     """

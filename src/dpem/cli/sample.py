@@ -21,19 +21,20 @@ _AT_ONCE = 100_000  # rows
 
 def sample(
     console: Console,
-    model: Annotated[Path, typer.Argument(help="A model file that dpem fit wrote.")],
-    rows: Annotated[int, typer.Option("--rows", "-n", help="How many rows.")] = 1000,
+    model: Annotated[Path, typer.Argument(help="Model file written by dpem fit.")],
+    rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows to draw.")] = 1000,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A .csv or .parquet file; standard output unless given, or -."),
+        typer.Option("--output", "-o", help="A .csv or .parquet file; standard output by default."),
     ] = None,
     given: Annotated[
-        list[str] | None, typer.Option("--given", help="A value that all rows have, such as ward=surgery.")
+        list[str] | None,
+        typer.Option("--given", help="Value to condition on, such as ward=surgery. Repeatable."),
     ] = None,
     seed: options.SeedOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Draw synthetic rows with the columns of the schema. Free: the model is released.
+    """Draw synthetic rows with the columns of the schema. Sampling costs no budget.
 
     Rows are new: none is a person's. They may be published like the model itself.
     """
@@ -74,13 +75,13 @@ def sample(
 
 
 def warn_of_no_privacy(console: Console, model: Any) -> None:
-    """Warn where what comes from a model must not be published."""
+    """Warn if output of the model must not be published."""
     if not model.privacy_.is_private:
         console.warn("This model is NOT PRIVATE: nothing that comes from it may be published.")
 
 
 def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
-    """Return rows of a model as a DataFrame with the names of its columns."""
+    """Return sampled rows as a DataFrame with the model's column names."""
     import pandas as pd  # noqa: PLC0415
 
     if not hasattr(model, "sample"):
@@ -98,7 +99,7 @@ def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
 
 
 def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
-    """Return the given values, as the columns' kinds read them."""
+    """Parse the given values by the kinds of their columns."""
     if not texts:
         return None
     if "given" not in inspect.signature(model.sample).parameters:

@@ -20,7 +20,7 @@ __all__ = ["register"]
 def schema(
     console: Console,
     data: options.DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The schema file, .toml or .json.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Schema file to write, .toml or .json.")],
     number: Annotated[
         list[str] | None, typer.Option("--number", help="A column of numbers and its bounds: bmi=10:60.")
     ] = None,
@@ -34,7 +34,7 @@ def schema(
     ordered: Annotated[
         list[str] | None, typer.Option("--ordered", help="Categories from low to high: stage=I,II,III.")
     ] = None,
-    boolean: Annotated[list[str] | None, typer.Option("--boolean", help="A column of yes and no.")] = None,
+    boolean: Annotated[list[str] | None, typer.Option("--boolean", help="Column of yes/no values.")] = None,
     date: Annotated[
         list[str] | None,
         typer.Option("--date", help="A column of dates and its bounds: born=1900-01-01:2030-12-31."),
@@ -45,7 +45,7 @@ def schema(
     ] = None,
     date_format: Annotated[
         list[str] | None,
-        typer.Option("--format", help="How a column's dates are written: born=%d.%m.%Y. Default: ISO 8601."),
+        typer.Option("--format", help="Date format of a column, such as born=%d.%m.%Y; ISO 8601 by default."),
     ] = None,
     decimal: Annotated[
         list[str] | None, typer.Option("--decimal", help="A column's decimal separator: pay=,")
@@ -55,7 +55,7 @@ def schema(
     ] = None,
     na_value: Annotated[
         list[str] | None,
-        typer.Option("--na-value", help="A cell that means missing in a column: pay=-999. May be repeated."),
+        typer.Option("--na-value", help="Value that marks a missing cell, such as pay=-999. Repeatable."),
     ] = None,
     missing: Annotated[
         list[str] | None, typer.Option("--missing", help="A column whose cells may be missing.")
@@ -65,10 +65,11 @@ def schema(
         list[str] | None, typer.Option("--drop", help="A column to leave out, such as an identifier.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option("--dataset", help="The name of the data set: its ledger must have the same.")
+        str | None,
+        typer.Option("--dataset", help="Name of the data set; it must equal the name of its ledger."),
     ] = None,
     ask: Annotated[
-        bool, typer.Option("--ask/--no-ask", help="Ask for what is not given, in a terminal.")
+        bool, typer.Option("--ask/--no-ask", help="Ask for missing declarations in a terminal.")
     ] = True,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
@@ -77,7 +78,7 @@ def schema(
         float | None,
         typer.Option(
             "--bounds-epsilon",
-            help="Buy bounds that are not given, for this epsilon. Reads rows, with noise.",
+            help="Estimate missing bounds privately for this epsilon. Reads rows.",
         ),
     ] = None,
     delta: options.DeltaOption = options.DEFAULT_DELTA,
@@ -90,7 +91,7 @@ def schema(
     purpose: options.PurposeOption = None,
     analyst: options.AnalystOption = None,
 ) -> None:
-    """Draft the schema of a table from its columns' names and types. No value is read.
+    """Draft the schema of a table from its column names and types. No value is read.
 
     Bounds and categories are public knowledge: what could be, from a codebook or common sense. Give them as
     options, answer questions, or edit the file; a fit refuses a draft that lacks some.
@@ -155,12 +156,12 @@ def schema(
     console.line(f"Wrote {output} with {len(draft.names)} columns.")
     if draft.lacking:
         names = ", ".join(draft.lacking)
-        console.say(f"Still to declare, in the file: {names}.")
+        console.say(f"Declare the bounds or categories of these columns in the file: {names}.")
     console.result({"path": str(output), "schema": draft.to_dict(), "lacking": list(draft.lacking)})
 
 
 def _check_line_of_names(names: list[str]) -> None:
-    """Raise where the first line of a CSV file does not look like names: it may be somebody's row."""
+    """Raise if the first line of a CSV file does not look like a header: it may be somebody's row."""
     if any("\ufffd" in name for name in names):
         raise InvalidArgumentError(
             "Expected names in UTF-8 in the first line, got others. Save the file as UTF-8."
@@ -244,7 +245,7 @@ def _written(
     thousands: list[str] | None,
     na_value: list[str] | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return how options say that cells are written, by column."""
+    """Return the cell formats that options declare, by column."""
     found: dict[str, dict[str, Any]] = {}
     for option, key, texts in (
         ("--format", "format", date_format),
@@ -282,10 +283,12 @@ def _check_names(names: list[str], drafted: dict[str, Any], *, typed: bool) -> N
 def _asked(
     console: Console, drafted: dict[str, Any], given: dict[str, Any], *, typed: bool, priced: bool
 ) -> dict[str, Any]:
-    """Ask a person for what options did not say; an empty answer leaves it for later."""
+    """Ask for declarations that no option gave; an empty answer leaves the question open."""
     from dpem.data.column import KINDS, NUMBERS  # noqa: PLC0415
 
-    console.say("Public knowledge only: what could be, not what is. Enter leaves a question for later.")
+    console.say(
+        "Answer from public knowledge: possible values, not observed ones. Enter leaves a question open."
+    )
     answers = {}
     for name, declared in drafted.items():
         if name in given:
@@ -333,7 +336,7 @@ def _asked(
 
 
 def _asked_how_cells_are_written(answers: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Ask once, for all columns of a file without types, how numbers, yes and no, and gaps are written."""
+    """Ask once how numbers, yes/no values and missing cells are written in a file without types."""
 
     def separators(text: str) -> dict[str, Any]:
         return dict(zip(("decimal", "thousands"), text.split(), strict=False))
@@ -391,7 +394,7 @@ def _until_valid(name: str, kind: str, question: str, read: Any) -> dict[str, An
 
 
 def _write(path: Path, schema: "dpem.Schema", untyped: list[str]) -> None:
-    """Write the draft; comments in TOML say what is still to be declared."""
+    """Write the draft; TOML comments mark what must still be declared."""
     import tomli_w  # noqa: PLC0415
 
     from dpem.data.column import KINDS  # noqa: PLC0415

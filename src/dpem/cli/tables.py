@@ -10,7 +10,7 @@ __all__ = ["TableWriter", "as_text", "table_format"]
 
 
 def table_format(path: Path) -> str:
-    """Return the format that a file's ending tells."""
+    """Return the format for a file name extension."""
     kind = path.suffix.lower().lstrip(".")
     if kind not in ("csv", "parquet"):
         raise InvalidArgumentError(f"Expected a file that ends in .csv or .parquet, got {str(path)!r}.")
@@ -18,14 +18,14 @@ def table_format(path: Path) -> str:
 
 
 def as_text(frame: Any, schema: Any) -> Any:
-    """Return rows as CSV is to have them."""
+    """Format rows for CSV."""
     from dpem.data.to_dataframe import written_frame  # noqa: PLC0415
 
     return frame if schema is None else written_frame(schema, frame)
 
 
 class TableWriter:
-    """Write DataFrames of one kind one after the other; CSV as a schema says that cells are written."""
+    """Write DataFrames to one file, CSV cells in the formats of the schema."""
 
     def __init__(self, path: Path, schema: Any = None) -> None:
         self._path, self._format, self._schema = path, table_format(path), schema
