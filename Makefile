@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 define test_end
 	$(BIN)/uv venv --quiet --clear --no-python-downloads --python $(1) build/ends/$(1)
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
-	build/ends/$(1)/bin/python -m pytest -q tests
+	build/ends/$(1)/bin/python -m pytest -q --numprocesses 3 --dist loadfile --no-loadscope-reorder tests
 endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
@@ -26,7 +26,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
-demo: $(READY)   ## plan, fit, sample and report on a made table of patients, in build/demo
+demo: $(READY)   ## plan, fit, sample and report on a generated table of patients, in build/demo
 	rm -rf build/demo
 	$(BIN)/dpem demo build/demo
 
