@@ -145,8 +145,8 @@ build/diffprivlib/.ready: $(READY)
 	build/diffprivlib/bin/python -m pip install --quiet 'diffprivlib==0.6.6' 'scikit-learn==1.6.*'
 	touch $@
 
-reproduce: $(READY)  ## every figure of the paper anew, into docs (hours; DPEM_DATA names the data, else stand-ins)
-	$(BIN)/dpem reproduce all --output docs --jobs 2
+reproduce: $(READY)  ## every figure of the paper anew, into docs/paper (hours; DPEM_DATA names the data, else stand-ins)
+	$(BIN)/dpem reproduce all --output docs/paper --jobs 2
 
 reproduce-quick: $(READY)  ## the same with fewer folds and rows, into build/reproduction (minutes)
 	$(BIN)/dpem reproduce all --quick --output build/reproduction --jobs 2

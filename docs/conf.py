@@ -1,4 +1,4 @@
-"""Sphinx settings. Everything builds offline: no theme font, no inventory is fetched."""
+"""Sphinx settings. The site works without network: mathematics, fonts and scripts are part of it."""
 
 import dpem
 
@@ -7,14 +7,38 @@ copyright = "the dpem developers"
 author = "the dpem developers"
 release = dpem.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx-mathjax-offline",
+    "sphinx_copybutton",
+    "sphinx_design",
+]
 source_suffix = {".md": "markdown"}
 exclude_patterns = ["_build"]
-myst_enable_extensions = ["tasklist", "dollarmath", "amsmath", "deflist"]
+myst_enable_extensions = ["tasklist", "dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 
-html_theme = "furo"
+html_theme = "pydata_sphinx_theme"
 html_title = "dpem"
+html_static_path = ["_static"]
+html_css_files = ["dpem.css"]
+html_theme_options = {
+    "header_links_before_dropdown": 7,
+    "navigation_with_keys": False,
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+html_sidebars = {"index": [], "development/changelog": []}
+html_show_sourcelink = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

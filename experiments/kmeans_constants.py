@@ -11,7 +11,7 @@ the runs. A uniform grid, or cells that 1, 2, 3 (taken), 4 or 6 releases refine,
 hold 1.5, 2 (taken) or 3 standard deviations of noise, believed from 0.35 to 1 (0.7 taken) times the largest
 noise to expect; moves of centres with and without shrinkage. The rule that keeps far bins with much second
 moment was prompted by, and its limit compared on, the two Gowalla sets of the benchmark
-(docs/benchmarks.md). Shares of the budget are those of the design.
+(docs/background/benchmarks.md). Shares of the budget are those of the design.
 """
 
 import argparse

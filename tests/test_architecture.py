@@ -1,4 +1,4 @@
-"""docs/architecture.md says what is true: its files exist, a row and a budget walk through them."""
+"""Check docs/development/architecture.md: its files exist, a row and a budget walk through them."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from dpem import registry
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dpem"
-PAGE = (ROOT / "docs" / "architecture.md").read_text()
+PAGE = (ROOT / "docs" / "development" / "architecture.md").read_text()
 MOST_FILES = 25  # that a stranger reads to follow a row
 
 
@@ -90,7 +90,7 @@ def test_every_package_says_what_it_holds():
             assert re.search(r"May import: .*Never\s+sees:\s", text.split('"""')[1], re.DOTALL), path
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/development/architecture.md"])
 def test_files_to_imitate_exist(page):
     text = (ROOT / page).read_text()
     for name in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w/.-]+)`", text):

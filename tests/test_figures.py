@@ -50,10 +50,10 @@ def test_prose_of_the_readme_has_no_figures_of_its_own():
 
 
 def test_odds_of_an_epsilon_are_what_they_follow_from():
-    """The table of docs/concepts.md: posterior odds exp(epsilon), and the best test of a Gaussian shift."""
+    """docs/background/concepts.md: posterior odds exp(epsilon), and the best test of a Gaussian shift."""
     rows = re.findall(
         r"^\| ([\d.]+) \| ([\d.,]+) to 1 \| (.+?) \| (\d+) % \|$",
-        (ROOT / "docs" / "concepts.md").read_text(),
+        (ROOT / "docs" / "background" / "concepts.md").read_text(),
         flags=re.MULTILINE,
     )
     assert len(rows) == 6
@@ -67,8 +67,8 @@ def test_odds_of_an_epsilon_are_what_they_follow_from():
 
 
 def test_the_counts_of_foreign_tests_are_true():
-    """What docs/comparison.md says of scikit-learn's own tests, for the version that it names."""
-    text = (ROOT / "docs/comparison.md").read_text()
+    """The counts of scikit-learn tests in docs/background/comparison.md, for the version named there."""
+    text = (ROOT / "docs/background/comparison.md").read_text()
     version, applying, whole, others = re.search(
         r"With scikit-learn ([0-9.]+), (\d+) of the (\d+) test functions apply.*other (\d+) is named", text
     ).groups()

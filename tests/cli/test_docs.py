@@ -23,7 +23,7 @@ def run_page(name, capsys, least):
 
 def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    run_page("command.md", capsys, 12)
+    run_page("reference/command.md", capsys, 12)
     assert (tmp_path / "report.html").exists()
     # What the demo leaves: two reports, a ledger that paid twice, and nothing of the fit that it refused.
     demo = tmp_path / "tour"

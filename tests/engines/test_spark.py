@@ -62,8 +62,8 @@ def test_the_table_has_odd_partitions(table):
 
 
 def test_the_documented_window_leaves_rows_of_persons_out(spark):
-    """What docs/persons.md shows runs as it is."""
-    page = (Path(__file__).parents[2] / "docs" / "persons.md").read_text()
+    """The Spark snippet of docs/how-to/persons.md runs as printed."""
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "persons.md").read_text()
     code = re.search(r"```python\n(from pyspark.*?)```", page, flags=re.DOTALL).group(1)
     rows = [(i % 3, float(i), float(i % 7)) for i in range(20)]
     names = {"visits": spark.createDataFrame(rows, ["patient", "age", "stay"])}
@@ -184,7 +184,7 @@ def test_models_predict_by_executors(table):
 
 
 def test_the_example_of_the_docs_runs(spark, tmp_path):
-    text = (Path(__file__).parents[2] / "docs" / "scale.md").read_text()
+    text = (Path(__file__).parents[2] / "docs" / "how-to" / "scale.md").read_text()
     example = text.partition("<!-- example: spark -->")[2].split("```")[1].removeprefix("python\n")
     schema = dpem.Schema({"cost": {"kind": "continuous", "bounds": [0, 10_000]}})
     pd.DataFrame({"cost": np.random.default_rng(0).gamma(2.0, 300.0, 500)}).to_parquet(

@@ -172,7 +172,7 @@ def test_moments_are_the_same_integers_either_way():
 
 
 def test_the_texts_own_mean_is_not_private():
-    """The neighbours of docs/paper.md: one row alone in its component, at (1, 0, ..) or at (-1, 0, ..).
+    """The neighbours of docs/paper/methods.md: one row alone in a component, at (1, 0, ..) or (-1, 0, ..).
 
     The text divides by the exact count, 1, so that the mean moves by 2; it adds noise for a sensitivity of
     2 / N~, and N~, a noisy count, is as large as the noise of the weights makes it. One mean then costs

@@ -9,7 +9,7 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 ROWS = [
     [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-    for line in (DOCS / "paper-items.md").read_text().splitlines()
+    for line in (DOCS / "paper" / "items.md").read_text().splitlines()
     if re.match(r"\| \d+ \|", line)
 ]
 NAMES = sorted({name for row in ROWS for name in re.findall(r"`(dpem\.[\w.]+)`", row[2])})

@@ -192,7 +192,7 @@ def test_the_cap_on_orders_is_what_zcdp_beats(epsilon, with_cap):
 @pytest.mark.parametrize(("k", "steps", "least", "most"), [(10, 20, 0.0065, 0.0175), (3, 10, 0.040, 0.0725)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_with_laplace_noise_moments_leave_more_than_zcdp(epsilon, k, steps, least, most):
-    """What docs/paper.md says of LLG, for K and J of Stroke and of Life Science."""
+    """What docs/paper/methods.md says of LLG, for K and J of Stroke and of Life Science."""
     laplace, gaussian = mixture_mechanisms("LLG", n_components=k, n_iterations=steps)
     common = {"n_laplace": laplace, "n_gaussian": gaussian, "delta_i": 1e-8}
     zcdp = per_mechanism_budget("zcdp", epsilon, 1e-4, **common).epsilon_i

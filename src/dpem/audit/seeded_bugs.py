@@ -144,7 +144,7 @@ def _entropy_shared_by_forks() -> list[Any]:
 
 
 def _float_noise() -> list[Any]:
-    """Noise of floating point: its holes tell values apart (docs/known-vulnerabilities.md)."""
+    """Noise of floating point: its holes tell values apart (docs/background/known-vulnerabilities.md)."""
     exact = mechanisms._released
 
     def on_floats(clipped: Any, noise: Any, event: Any) -> Any:

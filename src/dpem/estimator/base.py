@@ -134,7 +134,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         Parameters
         ----------
         X : array, DataFrame, path, function, Dask or Spark table, or tensor
-            Rows with the declared columns (docs/scale.md lists the row sources).
+            Rows with the declared columns (docs/how-to/scale.md lists the row sources).
         y : ignored
             For scikit-learn's pipelines.
 

@@ -1,6 +1,6 @@
 """Private k-means: a private ball, noisy cells to start from, relative clipped Lloyd steps.
 
-Every stage is one Gaussian mechanism on integers; docs/kmeans.md tells what each buys.
+Every stage is one Gaussian mechanism on integers; docs/guide/kmeans.md tells what each buys.
 """
 
 from __future__ import annotations

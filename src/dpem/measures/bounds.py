@@ -87,7 +87,7 @@ def private_bounds(
     Parameters
     ----------
     X : array, DataFrame, path, function, Dask or Spark table
-        Rows, wherever they are (docs/scale.md); files, functions and clusters need a schema.
+        Rows, wherever they are (docs/how-to/scale.md); files, functions and clusters need a schema.
     schema : Schema, optional
         A draft; from the names and types of X unless given (:meth:`Schema.from_types`).
     epsilon, delta : float

@@ -49,7 +49,7 @@ class FactorAnalysis(FactorDensityMixin, PaperMethod):
     Rows lie in the unit ball and are not centred, as in the text. It names Analyze Gauss and no sensitivity;
     here it is 2/N, as for the mixture's covariances, with the classical
     sigma = sqrt(2 ln(1.25 / delta)) Delta / epsilon, refused where the exact curve of the Gaussian mechanism
-    shows that it misses (epsilon, delta). What the text needs to work is told in docs/olivetti.md.
+    shows that it misses (epsilon, delta). What the text needs to work is told in docs/paper/olivetti.md.
 
     Parameters
     ----------

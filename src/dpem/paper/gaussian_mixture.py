@@ -78,7 +78,7 @@ class GaussianMixture(GaussianDensityMixin, PaperMethod):
     """The paper's DP-EM for a mixture of Gaussians: 2K + 1 mechanisms in each of J steps.
 
     Sums are noised with the text's sensitivities and divided by noisy counts, as its sensitivity equations
-    have it. Its perturbation equations, read with exact counts, are not private (docs/paper.md has both).
+    have it. Its perturbation equations, read with exact counts, are not private (docs/paper/methods.md).
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class KMeans(_PaperKMeans):
 
     Sums are noised with sensitivity 2 sqrt(d) (Laplace) or 2 (Gaussian) and divided by noisy counts, which
     are charged too. The text does not say how counts are treated; the authors' code takes exact ones for
-    free, which is not private (docs/paper.md).
+    free, which is not private (docs/paper/methods.md).
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ class DPLloyd(_PaperKMeans):
     Laplace noise on counts and coordinate sums together.
 
     The literature's sensitivity d + 1 holds when a row is added or removed over the unit box. The paper
-    replaces rows in the unit ball, which takes 2 (1 + sqrt d) (docs/paper.md).
+    replaces rows in the unit ball, which takes 2 (1 + sqrt d) (docs/paper/methods.md).
 
     Parameters
     ----------

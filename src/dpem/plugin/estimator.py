@@ -235,7 +235,7 @@ class PrivateEM(ModelEstimator):
 
     Each step releases the sum of the model's expected statistics with one Gaussian mechanism, every row's
     vector cut to a norm C: the model's own bound, or `clip_norm`. The model's code is
-    read before anything is charged (:class:`dpem.ExponentialFamily`); docs/plug-in.md is a tutorial.
+    read before anything is charged (:class:`dpem.ExponentialFamily`); docs/guide/plug-in.md is a tutorial.
 
     Parameters
     ----------
@@ -258,7 +258,7 @@ class PrivateEM(ModelEstimator):
         The most rows that one person owns; the guarantee is then for persons.
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
     data_quality : bool, default True
         With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
         not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns

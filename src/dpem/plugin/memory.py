@@ -11,7 +11,7 @@ Code that never sees rows (`__init__`, `start`, `m_step`, `sample`, `norm_bound`
 may set attributes, which are compared again.
 
 This finds mistakes and plain tricks. It is no sandbox: Python has none, and code that is written to get
-around this reading will (docs/known-vulnerabilities.md). Run only models that you trust.
+around this reading will (docs/background/known-vulnerabilities.md). Run only models that you trust.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""Rounded Gaussian and rounded Laplace noise, exact in law.
 For an integer statistic q, ``q + round(Y) = round(q + Y)`` where Y is the continuous noise, so the
 released integer is post-processing of the continuous mechanism and its accounting applies verbatim.
 Floating-point samplers do not have that property: the holes between floats reveal q
-(docs/known-vulnerabilities.md).
+(docs/background/known-vulnerabilities.md).
 
 How a draw is made, Eq. (N-1) (proof: docs/proofs/noise.md). Write ``|Y| = t (V + U)``, where t is a power
 of two near the scale, V a geometric integer with ``P(V >= v) = e^-v``, and U uniform on [0, 1). Accept with

@@ -1,8 +1,8 @@
 """The paper's formulas read with exact counts, in floating point, and the authors' k-means.
 
 Nothing here is private where a row is replaced, and that is the point: means are divided by exact counts
-while their noise is scaled by noisy ones, or noise is for a sensitivity that is too small (docs/paper.md has
-the neighbouring tables). `dpem.paper` holds forms that are private.
+while their noise is scaled by noisy ones, or noise is for a sensitivity that is too small
+(docs/paper/methods.md has the neighbouring tables). `dpem.paper` holds forms that are private.
 """
 
 from __future__ import annotations

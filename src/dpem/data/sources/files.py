@@ -52,7 +52,7 @@ class Files:
     Cells of CSV are text in UTF-8, parsed one by one by the schema; an empty cell is missing, and bytes that
     are no UTF-8, and NUL, are read as U+FFFD. A line with too few or too many cells is a row whose cells are
     all missing. Rows are records as a CSV writer makes them: a quote that is opened and not closed takes
-    other lines with it (docs/known-vulnerabilities.md).
+    other lines with it (docs/background/known-vulnerabilities.md).
 
     Examples
     --------

@@ -51,7 +51,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 
     Small shares of the budget buy where the data lies and how wide each column is; then the second moment is
     released a few times, each time in the frame of the model before, so that noise is relative to what is
-    known. EM on the released moment is free (docs/factor-analysis.md).
+    known. EM on the released moment is free (docs/guide/factor-analysis.md).
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         The most rows that one person owns; the guarantee is then for persons.
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
     data_quality : bool, default True
         With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
         not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns

@@ -1,6 +1,6 @@
 """Private factor analysis: where rows lie, how wide columns are, then moments in ever better frames.
 
-Every stage is one Gaussian mechanism on integers; docs/factor-analysis.md tells what each buys. All
+Every stage is one Gaussian mechanism on integers; docs/guide/factor-analysis.md tells what each buys. All
 values are in units of the public ball.
 """
 

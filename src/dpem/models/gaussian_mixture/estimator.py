@@ -55,7 +55,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     r"""A mixture of Gaussians under differential privacy.
 
     A tenth of the budget buys one Gaussian for all rows, a tenth a k-means start, and the rest EM steps on
-    moments in each component's own frame, each step one mechanism (docs/gaussian-mixture.md). How many
+    moments in each component's own frame, each step one mechanism (docs/guide/gaussian-mixture.md). How many
     components and steps the noise leaves room for follows from public numbers.
 
     Parameters
@@ -80,7 +80,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         The most rows that one person owns; the guarantee is then for persons.
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
     data_quality : bool, default True
         With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
         not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns

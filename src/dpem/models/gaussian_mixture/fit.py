@@ -1,6 +1,6 @@
 """The private Gaussian mixture: a pooled Gaussian, a k-means start, EM in the components' own frames.
 
-Every stage is one Gaussian mechanism on integers; docs/gaussian-mixture.md tells what each buys.
+Every stage is one Gaussian mechanism on integers; docs/guide/gaussian-mixture.md tells what each buys.
 """
 
 from __future__ import annotations

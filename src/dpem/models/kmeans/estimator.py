@@ -41,8 +41,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     r"""k-means clustering under differential privacy.
 
     A small share of the budget buys where the data lies, noisy counts of ever finer cells give the start, and
-    a few Lloyd steps on sums relative to their centres refine it (docs/kmeans.md). Where columns have bounds
-    of their own, distances are measured in widths of these bounds, so that a column in large units does not
+    a few Lloyd steps on sums relative to their centres refine it (docs/guide/kmeans.md). If columns have
+    bounds of their own, distances are measured in widths of these bounds, so that a column in large units does not
     drown the others; centres are in the columns' own units.
 
     Parameters
@@ -68,7 +68,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         The most rows that one person owns; the guarantee is then for persons.
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
     data_quality : bool, default True
         With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
         not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns

@@ -56,7 +56,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
 
     Columns may be of every kind, and cells may be missing. The default spends the budget once: on noisy
     histograms of all columns and noisy tables of all their pairs. A mixture of products is then fitted to
-    them, which is free. docs/synthetic.md explains it.
+    them, which is free. docs/guide/synthetic.md explains it.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         The most rows that one person owns; the guarantee is then for persons.
     person : str, optional
         A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/persons.md.
+        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
     data_quality : bool, default True
         With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
         not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
