@@ -42,8 +42,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
 
     A small share of the budget buys where the data lies, noisy counts of ever finer cells give the start, and
     a few Lloyd steps on sums relative to their centres refine it (docs/guide/kmeans.md). If columns have
-    bounds of their own, distances are measured in widths of these bounds, so that a column in large units does not
-    drown the others; centres are in the columns' own units.
+    bounds of their own, distances are measured in widths of these bounds, so that a column in large units
+    does not drown the others; centres are in the columns' own units.
 
     Parameters
     ----------
