@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).parents[2] / "docs"
+PAGES = Path(__file__).parents[2] / "docs" / "paper"
 ROWS = [
     [cell.strip() for cell in line.strip().strip("|").split(" | ")]
-    for line in (DOCS / "paper" / "items.md").read_text().splitlines()
+    for line in (PAGES / "items.md").read_text().splitlines()
     if re.match(r"\| \d+ \|", line)
 ]
 NAMES = sorted({name for row in ROWS for name in re.findall(r"`(dpem\.[\w.]+)`", row[2])})
@@ -43,7 +43,7 @@ def test_each_item_says_where_it_is_and_whether_it_is_the_same(row):
     assert verdict == "same" or re.match(r"same;|corrected: |different(: | under )", verdict)
     assert re.search(r"`dpem\.|\[\]\(", where)
     for page in re.findall(r"\[\]\(([\w/-]+\.md)\)", where):
-        assert (DOCS / page).exists()
+        assert (PAGES / page).exists()
 
 
 @pytest.mark.parametrize("name", NAMES)
