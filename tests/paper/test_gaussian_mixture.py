@@ -43,6 +43,13 @@ def test_mechanisms_are_the_papers(scenario, composition):
         log = math.log(1e6)
         rho = (math.sqrt(log + 1) - math.sqrt(log)) ** 2
         assert expected.noise_multiplier == pytest.approx(math.sqrt(gaussian / (2 * rho)), rel=1e-6)
+    if (
+        composition == "zcdp" and scenario == "LLG"
+    ):  # epsilon^2 / 2 for each Laplace, 1 / (2 m^2) for each Gaussian
+        log = math.log(1e6)
+        rho = (math.sqrt(log + 1) - math.sqrt(log)) ** 2
+        spent = laplace * expected.epsilon_i**2 / 2 + gaussian / (2 * expected.noise_multiplier**2)
+        assert spent == pytest.approx(rho, rel=1e-6)
     counts = {LaplaceEvent: 0, GaussianEvent: 0}
     for stage in model.plan_.stages:
         counts[type(stage.event)] += stage.repeats * stage.mechanisms

@@ -50,6 +50,21 @@ def test_budget_is_the_papers(name):
     assert count == (10 if "lloyd" in name else 10 * (2 + 1))
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("laplace zcdp", {"counts": 2.0, "sums": 2 * math.sqrt(2) * GRID}),
+        ("gaussian zcdp", {"counts": math.sqrt(2), "sums": 2.0 * GRID}),
+        ("lloyd linear", {"counts and sums": 2 * (1 + math.sqrt(2)) * GRID}),
+    ],
+)
+def test_sensitivities_are_those_of_the_unit_disc(name, expected):
+    """Replace one row: 2 and 2 sqrt(d) in L1, sqrt(2) and 2 in L2, 2 (1 + sqrt(d)) together, with d = 2."""
+    model = MODELS[name](epsilon=5.0, delta=1e-6).fit(X)
+    planned = {stage.name: stage.sensitivity for stage in model.plan_.stages}
+    assert planned == pytest.approx(expected, rel=1e-5)  # a little room for rounding to the grid
+
+
 def test_the_authors_exact_counts_tell_neighbours_apart():
     """A row alone in its cluster is replaced: the exact count that the authors' code divides by becomes zero.
 
