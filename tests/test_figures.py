@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import pkgutil
 import re
 from pathlib import Path
 
@@ -129,3 +130,15 @@ def test_the_counts_of_foreign_tests_are_true():
     excluded = sum(len(suite.not_applicable.keys() & suite.functions.keys()) for suite in suites)
     assert (int(applying), int(whole), int(others)) == (functions - excluded, functions, excluded)
     assert not any(suite.known_defects for suite in suites)
+
+
+def test_names_of_the_api_on_the_pages_exist():
+    """Such as `dpem.Ledger`, in the glossary, the tutorials and the guides."""
+    pages = [page for page in PAGES if {"tutorials", "how-to", "glossary.md"} & set(page.parts)]
+    names = [(page, name) for page in pages for name in re.findall(r"`(dpem(?:\.\w+)+)", page.read_text())]
+    assert len(names) > 50
+    for page, name in names:
+        try:
+            pkgutil.resolve_name(name)
+        except (AttributeError, ImportError):
+            pytest.fail(f"{page.name}: {name}")
