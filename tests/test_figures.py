@@ -2,6 +2,7 @@
 
 import importlib.util
 import math
+import pkgutil
 import re
 from pathlib import Path
 
@@ -15,16 +16,61 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 EXCERPT = re.compile(r"<!-- from (\S+) -->\n((?:\|.*\n)+)")
+SELECTION = re.compile(r'<!-- from (\S+), under "(.+)": (.+)\n((?:.+ = .+\n)+)-->\n((?:\|.*\n)+)')
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
 
 
+def cells(line):
+    """Return the cells of a line of a Markdown table."""
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def selected(written, under, columns, keys):
+    """Return the cells of some rows and columns of the first tables that follow a text in a result file.
+
+    The keys are the leading cells of the rows.
+    """
+    assert under in written
+    lines = (under + written.partition(under)[2]).splitlines()
+    names, found = [], {}
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if following.startswith("|---"):
+            names = cells(line)
+        elif line.startswith("|") and set(columns) <= set(names):
+            row = cells(line)
+            for key in keys:
+                if row[: len(key)] == key:
+                    found.setdefault(tuple(key), [row[names.index(column)] for column in columns])
+    return [found[tuple(key)] for key in keys]
+
+
 def test_excerpts_are_in_their_files():
+    """Whole lines, or the rows and columns that a comment above the table selects and names."""
     found = [(page, *match) for page in PAGES for match in EXCERPT.findall(page.read_text())]
-    assert len(found) >= 5
     for page, source, table in found:
         lines = (ROOT / source).read_text().splitlines()
         for line in table.splitlines():
             assert line in lines, f"{page.name}: not in {source}: {line}"
+    chosen = [(page, *match) for page in PAGES for match in SELECTION.findall(page.read_text())]
+    for page, source, under, columns, rows, table in chosen:
+        pairs = [row.split(" = ") for row in rows.splitlines()]
+        keys = [[cell.strip() for cell in key.split(";")] for key, _ in pairs]
+        values = selected((ROOT / source).read_text(), under, columns.split("; "), keys)
+        expected = [[label, *row] for (_, label), row in zip(pairs, values, strict=True)]
+        assert [cells(line) for line in table.splitlines()[2:]] == expected, f"{page.name}: not in {source}"
+    assert len(found) + len(chosen) == sum(page.read_text().count("<!-- from ") for page in PAGES)
+    assert len([page for page, *_ in chosen if page.name == "README.md"]) >= 3
+
+
+def test_a_selection_takes_the_rows_below_its_text():
+    written = (ROOT / "benchmarks/results/synthetic.md").read_text()
+    titanic, diabetes = (
+        selected(written, under, ["two way"], [["1", "one shot"]])
+        for under in ("## titanic", "## diabetes130")
+    )
+    assert titanic != diabetes
+    with pytest.raises(KeyError):
+        selected(written, "## titanic", ["two way"], [["2", "one shot"]])
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda path: path.stem)
@@ -84,3 +130,15 @@ def test_the_counts_of_foreign_tests_are_true():
     excluded = sum(len(suite.not_applicable.keys() & suite.functions.keys()) for suite in suites)
     assert (int(applying), int(whole), int(others)) == (functions - excluded, functions, excluded)
     assert not any(suite.known_defects for suite in suites)
+
+
+def test_names_of_the_api_on_the_pages_exist():
+    """Such as `dpem.Ledger`, in the glossary, the tutorials and the guides."""
+    pages = [page for page in PAGES if {"tutorials", "how-to", "glossary.md"} & set(page.parts)]
+    names = [(page, name) for page in pages for name in re.findall(r"`(dpem(?:\.\w+)+)", page.read_text())]
+    assert len(names) > 50
+    for page, name in names:
+        try:
+            pkgutil.resolve_name(name)
+        except (AttributeError, ImportError):
+            pytest.fail(f"{page.name}: {name}")
