@@ -10,13 +10,15 @@ release = dpem.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
 ]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["tasklist", "dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 
