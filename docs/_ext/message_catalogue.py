@@ -10,6 +10,8 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import textwrap
 import warnings
@@ -38,6 +40,7 @@ class Example:
 
     snippet: str
     remedy: str
+    alone: bool = False  # needs a process of its own, which it leaves changed, or which must be fresh
 
 
 EXAMPLES: dict[str, Example] = {
@@ -195,6 +198,7 @@ EXAMPLES: dict[str, Example] = {
         accountant_named("pld")
         """,
         "Install the extra that the message names.",
+        alone=True,
     ),
     "InsecureNoiseWarning": Example(
         """
@@ -233,6 +237,7 @@ EXAMPLES: dict[str, Example] = {
             dpem.KMeans(2, epsilon=1.0, bounds=(0, 100)).fit(X)
         """,
         "Pass `ledger=`, so that the sum of all charges to a table is known.",
+        alone=True,
     ),
     "ModelWarning": Example(
         """
@@ -269,7 +274,7 @@ EXAMPLES: dict[str, Example] = {
     ),
     "WeakFitWarning": Example(
         """
-        dpem.FactorAnalysis(1, epsilon=0.1, bounds=(0, 100)).fit(X)
+        dpem.KMeans(16, epsilon=0.5, bounds=(0, 100)).fit(X[:500])
         """,
         "Do not interpret the parts that the message names. Use fewer clusters, more rows or a larger epsilon.",
     ),
@@ -284,10 +289,29 @@ EXAMPLES: dict[str, Example] = {
 
 def message_of(name: str) -> str:
     """Execute an example in an empty folder; return the message of the class `name` that it gave."""
+    if EXAMPLES[name].alone:
+        program = f"import message_catalogue; print(message_catalogue.executed({name!r}))"
+        found = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return found.stdout.strip()
+    return executed(name)
+
+
+def executed(name: str) -> str:
+    """Execute an example in this process; return its message."""
     wanted = getattr(errors, name)
     snippet = textwrap.dedent(EXAMPLES[name].snippet)
     program = compile(SET_UP + snippet, f"<example of {name}>", "exec")
-    with tempfile.TemporaryDirectory() as folder, chdir(folder), warnings.catch_warnings(record=True) as caught:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chdir(folder),
+        warnings.catch_warnings(record=True) as caught,
+    ):
         warnings.simplefilter("always")
         try:
             exec(program, {"__name__": "example"})  # noqa: S102  (the snippets above)
