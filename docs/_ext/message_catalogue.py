@@ -1,8 +1,8 @@
 """Write docs/reference/messages.md: every exception and warning of dpem with a message that it really gave.
 
-Each example is a snippet that is executed in an empty folder when the documentation is built; the page shows
-the message that was raised. `tests/docs/test_messages.py` checks that no class is missing and that each snippet
-gives its own class.
+Each example is a snippet that is executed in an empty folder when the documentation is built; the page
+shows the message that was raised. `tests/docs/test_messages.py` checks that no class is missing and that
+each snippet gives its own class.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ EXAMPLES: dict[str, Example] = {
             file.write(bytes(2000))
         dpem.KMeans(2, epsilon=1.0, bounds=(0, 100)).fit("rows.parquet")
         """,
-        "Repair or exclude the file. The charge stays on the ledger; `dpem.resumable` continues a fit for free.",
+        "Repair or exclude the file. The charge stays on the ledger; with `dpem.resumable` a fit continues.",
     ),
     "ChangedDataError": Example(
         """
@@ -101,7 +101,7 @@ EXAMPLES: dict[str, Example] = {
         table = dd.from_delayed(parts, meta=meta, verify_meta=False)
         dpem.KMeans(2, epsilon=1.0, bounds=(0, 100), adjacency="add_remove").fit(table)
         """,
-        "Read the logs of the cluster where the rows are, repair the cause, and continue with `dpem.resumable`.",
+        "Read the logs of the cluster, repair the cause, and continue with `dpem.resumable`.",
     ),
     "ExactArithmeticError": Example(
         """
@@ -126,7 +126,7 @@ EXAMPLES: dict[str, Example] = {
         for _ in range(2):
             gate.release("sum", sums)
         """,
-        "Report it: a model of dpem that leaves its plan is a bug. In a model of your own, plan every release.",
+        "Report it: no model of dpem should leave its plan. In a model of your own, plan every release.",
     ),
     "OtherReleaseError": Example(
         """
@@ -188,7 +188,7 @@ EXAMPLES: dict[str, Example] = {
         file.close()
         dpem.Ledger("survey.ledger").verify()
         """,
-        "Stop releasing from the table, and restore the ledger from a backup whose head matches a published one.",
+        "Stop releasing from the table. Restore the ledger from a backup whose head matches a kept one.",
     ),
     "MissingExtraError": Example(
         """
@@ -217,7 +217,7 @@ EXAMPLES: dict[str, Example] = {
         })
         dpem.GaussianMixture(2, epsilon=8.0, schema=schema).fit(table)
         """,
-        "Compare the schema with the table (`dpem check`), correct the schema, and fit again, which is charged again.",
+        "Compare the schema with the table (`dpem check`) and correct it. The next fit is charged again.",
     ),
     "DeltaWarning": Example(
         """
@@ -276,7 +276,7 @@ EXAMPLES: dict[str, Example] = {
         """
         dpem.KMeans(16, epsilon=0.5, bounds=(0, 100)).fit(X[:500])
         """,
-        "Do not interpret the parts that the message names. Use fewer clusters, more rows or a larger epsilon.",
+        "Do not interpret what the message names. Use fewer clusters, more rows or a larger epsilon.",
     ),
     "WeakSignalWarning": Example(
         """
@@ -314,7 +314,7 @@ def executed(name: str) -> str:
     ):
         warnings.simplefilter("always")
         try:
-            exec(program, {"__name__": "example"})  # noqa: S102  (the snippets above)
+            exec(program, {"__name__": "example"})
         except wanted as error:
             return _public(str(error), folder)
     for warning in caught:
@@ -340,10 +340,10 @@ def lines() -> Iterator[str]:
     yield "# Messages"
     yield ""
     yield (
-        "Every exception and warning of dpem, with a message that it gives and what to do about it. All exceptions "
-        "derive from `dpem.errors.DpemError`, all warnings from `dpem.errors.DpemWarning`. Messages depend on public "
-        "facts only, or on released values: no message contains a value of the table. Before a charge, "
-        "an exception spends nothing."
+        "Every exception and warning of dpem, with a message that it gives and what to do about it. All "
+        "exceptions derive from `dpem.errors.DpemError`, all warnings from `dpem.errors.DpemWarning`. "
+        "Messages depend on public facts or released values only: no message contains a value of the table. "
+        "An exception before the charge spends nothing."
     )
     yield ""
     yield "The examples run when this page is built, after these lines:"

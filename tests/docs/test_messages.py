@@ -1,4 +1,4 @@
-"""The message catalogue of the documentation: every class of dpem.errors has an example that really occurs."""
+"""The message catalogue of the documentation: each class of dpem.errors has a real example."""
 
 import message_catalogue as catalogue
 import pytest

@@ -1,4 +1,4 @@
-"""The built documentation in a real browser, served from this machine alone: `make docs` builds it, then runs this.
+"""The built documentation in a real browser: `make docs` builds it, then runs this.
 
 Every page in the sample loads without a failed or foreign request and without a console error, passes axe's
 accessibility rules in light and dark mode, shows its mathematics, and the search finds things.
