@@ -14,7 +14,7 @@ define test_end
 endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
-.PHONY: demo test quick core lint check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
+.PHONY: demo test quick core lint readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz picture ends lock clean help
 
 help:            ## list the targets
@@ -58,19 +58,24 @@ coverage: $(READY)  ## the lines of src that tests reach, file by file; below 95
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report > build/coverage/lines.txt; result=$$?; cat build/coverage/lines.txt; exit $$result
 
-lint: $(READY)   ## format, lint, types, layers, spelling
+lint: $(READY)   ## format, lint, types, layers, words, spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tools/prose.py
 	git ls-files -z ":!*.ipynb" ":!*.lock" ":!*.svg" | xargs -0 $(BIN)/codespell
 
 format: $(READY) ## put files into house format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)   ## build the documentation; a warning is an error
+docs: $(READY)   ## build the documentation (a warning is an error) and try the site in a browser
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
+
+readability:     ## the reading ease of every page of the documentation
+	$(PYTHON) tools/prose.py --readability
 
 wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-test it
 	rm -rf build/wheel && mkdir -p build/wheel

@@ -1,6 +1,11 @@
 """Sphinx settings. The site works without network: mathematics, fonts and scripts are part of it."""
 
+import sys
+from pathlib import Path
+
 import dpem
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "dpem"
 copyright = "the dpem developers"
@@ -10,20 +15,26 @@ release = dpem.__version__
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
+    "message_catalogue",
 ]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
 exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 myst_enable_extensions = ["tasklist", "dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dpem"
+html_favicon = "_static/icon.svg"
 html_static_path = ["_static"]
 html_css_files = ["dpem.css"]
+html_js_files = ["dpem.js"]
+html_context = {"default_mode": "auto"}
 html_theme_options = {
     "header_links_before_dropdown": 7,
     "navigation_with_keys": False,
@@ -45,4 +56,5 @@ autodoc_typehints = "signature"
 autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+napoleon_use_ivar = True
 nitpicky = False

@@ -1,0 +1,26 @@
+"""The API reference lists every public name."""
+
+import re
+from pathlib import Path
+
+import dpem
+import dpem.audit
+import dpem.report
+
+INDEX = Path(__file__).parents[2] / "docs" / "reference" / "api" / "index.md"
+MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.report, dpem.testing)
+
+
+def test_every_public_name_is_in_the_reference():
+    listed = {
+        name if name.startswith("dpem.") else f"dpem.{name}"
+        for name in re.findall(r"^   ([A-Za-z][\w.]*)$", INDEX.read_text(), flags=re.MULTILINE)
+    }
+    elsewhere = {"dpem.privacy.Ledger", "dpem.privacy.PrivacyStatement"}  # listed as dpem.Ledger, ...
+    public = {
+        f"{module.__name__}.{name}"
+        for module in MODULES
+        for name in module.__all__
+        if type(getattr(module, name)).__name__ != "module"
+    }
+    assert public - listed == elsewhere
