@@ -45,3 +45,18 @@ def test_the_hour_of_a_privacy_officer(tmp_path, monkeypatch, capsys):
     assert 1 < ledger.remaining().epsilon < 2
     dpem.load("groups.dpem").verify_charge(ledger)
     assert (tmp_path / "groups.html").stat().st_size > 20_000
+
+
+def test_the_page_on_plans_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
+    """Each line of output on the page is printed by the command on the page, in the same order."""
+    page = (DOCS / "guide/planner.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (schema,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    Path("patients.toml").write_text(schema)
+    (command,) = re.findall(r"```console\n\$ dpem (.*?)\n```", page)
+    printed = [" ".join(line.split()) for line in called(capsys, *shlex.split(command)).out.splitlines()]
+    shown = "".join(re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)).splitlines()
+    with_pld = any(line.startswith("pld") for line in printed)
+    wanted = [" ".join(line.split()) for line in shown if with_pld or not line.startswith(" pld")]
+    assert [line for line in wanted if line] == [line for line in printed if line]
