@@ -1,4 +1,4 @@
-"""Schemas from files of JSON and TOML: text of others, whole, changed or not text at all."""
+"""Schemas from JSON and TOML files: valid text, changed text, or no text at all."""
 
 import json
 
@@ -59,7 +59,7 @@ def check(value):
 _ENDING = st.sampled_from(["json", "toml"])
 TARGET = Target(
     "schema files",
-    "JSON and TOML: trees and bytes changed, and pieces of syntax",
+    "JSON and TOML with changed trees and bytes, and pieces of syntax",
     150_000,
     st.tuples(_ENDING, st.just("tree"), changed_trees(WHOLE))
     | st.tuples(st.just("json"), st.just("bytes"), changed_bytes(_TEXTS["json"]))
