@@ -36,7 +36,7 @@ def _files(drawn):
         for tree in each_place(what):
             try:
                 yield ending, (json.dumps(tree) if ending == "json" else tomli_w.dumps(tree)).encode()
-            except (TypeError, AttributeError, ValueError):  # TOML has no null, and no text that is none
+            except (TypeError, AttributeError, ValueError):  # TOML has no null and no invalid text
                 yield "json", json.dumps(tree).encode()
 
 
