@@ -1,12 +1,12 @@
-# Every target sets up what it needs: python3, make and git are enough.
+# Every target installs what it needs: python3, make and git are enough.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 READY  := $(VENV)/.ready
-# Containers often set it. Then each of the hundreds of processes that tests start would compile all libraries anew.
+# Containers often set this. Each of the hundreds of processes of the tests would then recompile all libraries.
 unexport PYTHONDONTWRITEBYTECODE
 
-# $(call test_end,PYTHON,LIBRARIES): the tests, with these versions in an environment of their own.
+# $(call test_end,PYTHON,LIBRARIES): run the tests with these versions, in a separate environment.
 define test_end
 	$(BIN)/uv venv --quiet --clear --no-python-downloads --python $(1) build/ends/$(1)
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
@@ -30,35 +30,36 @@ demo: $(READY)   ## plan, fit, sample and report on a generated table of patient
 	rm -rf build/demo
 	$(BIN)/dpem demo build/demo
 
-test: $(READY)   ## everything that a change must pass; tests wait a lot, so the rest runs beside them
+test: $(READY)   ## all checks that a change must pass: lint, types, tests, docs and wheel
 	$(MAKE) --jobs 2 check lint docs wheel
 
-# A file stays in one process: it shares a cluster, a browser, a fit. Tests wait a lot: one process more than cores.
-check: $(READY)  ## the tests alone
+# Each test file stays in one process, which shares a cluster, a browser or a fit. Tests wait a lot, hence one
+# process more than cores.
+check: $(READY)  ## only the tests
 	$(BIN)/python -m pytest --numprocesses $$(($$($(PYTHON) -c 'import os; print(os.cpu_count())') + 1)) \
 	  --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-# The privacy core, all that is searched and drawn at random, and every estimator on every kind of rows: a tenth of
-# the time of all tests. What a change touches besides is named in PYTEST_ARGS.
+# The privacy core, all property and statistical tests, and every estimator with every row source: a tenth of the
+# time of all tests. Add the tests of a change with PYTEST_ARGS.
 CORE := tests/privacy tests/property tests/statistical tests/row_statistics tests/fitting tests/gate/test_gate.py \
   tests/gate/test_interrupts.py tests/engines/test_conformance.py tests/estimator/test_kept_files.py \
   tests/estimator/test_persons.py tests/plugin/test_memory.py tests/planner tests/test_api.py \
   tests/test_architecture.py tests/test_figures.py tests/test_files.py src/dpem/privacy README.md
-quick: $(READY)  ## lint and a core of the tests, in a minute and a half (PYTEST_ARGS=tests/models: and those)
+quick: $(READY)  ## lint and a core of the tests in a minute and a half (PYTEST_ARGS=tests/models adds tests)
 	$(MAKE) --jobs 2 lint core
 
 core: $(READY)
 	$(BIN)/python -m pytest -q --numprocesses 2 --dist loadfile --no-loadscope-reorder $(CORE) $(PYTEST_ARGS)
 
-# Compiled kernels show no lines: their tests run once more as plain Python.
-coverage: $(READY)  ## the lines of src that tests reach, file by file; below 95 % fails (an hour)
+# Coverage cannot see into compiled kernels: their tests also run as plain Python.
+coverage: $(READY)  ## test coverage of src by file; fails below 95 % (an hour)
 	mkdir -p build/coverage && $(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -q --hypothesis-profile measured $(PYTEST_ARGS)
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q tests/row_statistics tests/models -k "test_gaussian or infinite_epsilon"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report > build/coverage/lines.txt; result=$$?; cat build/coverage/lines.txt; exit $$result
 
-lint: $(READY)   ## format, lint, types, layers, words, spelling
+lint: $(READY)   ## check format, code, types, imports, prose and spelling
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -66,145 +67,145 @@ lint: $(READY)   ## format, lint, types, layers, words, spelling
 	$(BIN)/python tools/prose.py
 	git ls-files -z ":!*.ipynb" ":!*.lock" ":!*.svg" | xargs -0 $(BIN)/codespell
 
-format: $(READY) ## put files into house format
+format: $(READY) ## format the code
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(READY)   ## build the documentation (a warning is an error) and try the site in a browser
+docs: $(READY)   ## build the documentation (a warning is an error) and test the site in a browser
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
 
 readability:     ## the reading ease of every page of the documentation
 	$(PYTHON) tools/prose.py --readability
 
-wheel: $(READY)  ## build the wheel, install it in a clean environment, smoke-test it
+wheel: $(READY)  ## build the wheel, install it in a clean environment and smoke-test it
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(BIN)/python -m build --no-isolation --outdir build/wheel
-	! find build/wheel -name '*.whl' -size +2000k | grep .  # it stays small
+	! find build/wheel -name '*.whl' -size +2000k | grep .  # keep it small
 	$(PYTHON) -m venv --without-pip build/wheel/venv
 	$(BIN)/python -m pip --python build/wheel/venv install --quiet --no-compile build/wheel/*.whl
 	cd build/wheel && venv/bin/dpem demo demo --rows 2000 --json > /dev/null && echo "wheel: smoke test passed"
 
-# Beside the development environment, whose own libraries come first.
+# Installed in a separate folder; libraries of the development environment take precedence.
 build/cosmic-ray/.ready: $(READY)
 	$(BIN)/python -m pip install --quiet --target build/cosmic-ray 'cosmic-ray==8.7.0'
 	touch $@
 
-mutants: build/cosmic-ray/.ready  ## changes of the privacy core that no test notices (hours; a stopped run goes on)
+mutants: build/cosmic-ray/.ready  ## list changes of the privacy core that no test notices (hours; an interrupted run continues)
 	$(BIN)/python benchmarks/mutants/run.py $(BENCH_ARGS)
 
-bench: $(READY)  ## speed of the noise beside numpy and OpenDP
+bench: $(READY)  ## speed of the noise, compared with numpy and OpenDP
 	$(BIN)/python benchmarks/noise.py
 
-bench-kmeans: $(READY) build/diffprivlib/.ready  ## k-means beside scikit-learn, the paper and peers (20 minutes)
+bench-kmeans: $(READY) build/diffprivlib/.ready  ## k-means, compared with scikit-learn, the paper and diffprivlib (20 minutes)
 	$(BIN)/python benchmarks/kmeans.py $(BENCH_ARGS)
 
-bench-mixture: $(READY) build/d3p/.ready  ## mixtures beside the paper's method, d3p and plain EM (an hour)
+bench-mixture: $(READY) build/d3p/.ready  ## mixtures, compared with the paper's method, d3p and plain EM (an hour)
 	$(BIN)/python benchmarks/mixture.py $(BENCH_ARGS)
 
-# d3p works with no current jax: an environment of its own.
+# d3p does not work with a current jax and needs a separate environment.
 build/d3p/.ready: $(READY)
 	$(PYTHON) -m venv build/d3p
 	build/d3p/bin/python -m pip install --quiet 'd3p==0.2.0' 'jax==0.4.30' 'jaxlib==0.4.30' 'numpyro==0.15.3' 'numpy<2'
 	touch $@
 
-bench-mixture-speed: $(READY)  ## one EM step and whole fits beside scikit-learn
+bench-mixture-speed: $(READY)  ## speed of one EM step and of complete fits, compared with scikit-learn
 	$(BIN)/python benchmarks/mixture_speed.py
 
-bench-mixture-paper: $(READY)  ## the paper's mixture for its compositions, beside its formulas in floating point
+bench-mixture-paper: $(READY)  ## the paper's mixture, compared with its formulas in floating point
 	$(BIN)/python benchmarks/mixture_paper.py $(BENCH_ARGS)
 
-bench-missing: $(READY)  ## mixtures of rows with missing cells (3 minutes)
+bench-missing: $(READY)  ## mixtures with missing cells (3 minutes)
 	$(BIN)/python benchmarks/missing.py $(BENCH_ARGS)
 
-bench-latent: $(READY)  ## planted latent classes and counts, recovered (5 minutes)
+bench-latent: $(READY)  ## recovery of known latent classes and counts (5 minutes)
 	$(BIN)/python benchmarks/latent_classes.py
 
-bench-synthetic: $(READY)  ## synthetic tables beside independence, DP-EM and peers (20 minutes; BENCH_ARGS=--peers: hours)
+bench-synthetic: $(READY)  ## synthetic tables, compared with independent columns and DP-EM (20 minutes; with MST and AIM by BENCH_ARGS=--peers: hours)
 	$(BIN)/python benchmarks/synthetic.py $(BENCH_ARGS)
 
-# dpmm wants older libraries: an environment of its own, made before BENCH_ARGS=--peers is used.
+# dpmm needs older libraries, hence a separate environment. Build it before using BENCH_ARGS=--peers.
 build/dpmm/.ready: $(READY)
 	$(PYTHON) -m venv build/dpmm
 	build/dpmm/bin/python -m pip install --quiet 'dpmm==0.1.9'
 	touch $@
 
-bench-fa: $(READY)  ## factor analysis beside the paper's text and non-private fits (half an hour)
+bench-fa: $(READY)  ## factor analysis, compared with the paper's text and non-private fits (half an hour)
 	$(BIN)/python benchmarks/factor.py $(BENCH_ARGS)
 
-bench-fa-peers: $(READY) build/diffprivlib/.ready build/opendp/.ready  ## subspaces of factor analysis beside diffprivlib and OpenDP
+bench-fa-peers: $(READY) build/diffprivlib/.ready build/opendp/.ready  ## subspaces of factor analysis, compared with diffprivlib and OpenDP
 	$(BIN)/python benchmarks/factor_peers.py $(BENCH_ARGS)
 
-# What OpenDP's PCA needs is no part of the development environment.
+# The development environment lacks libraries that OpenDP's PCA needs.
 build/opendp/.ready: $(READY)
 	$(PYTHON) -m venv build/opendp
 	build/opendp/bin/python -m pip install --quiet 'opendp[numpy,scikit-learn]==0.16.0'
 	touch $@
 
-bench-fa-speed: $(READY)  ## factor analysis: seconds and memory beside scikit-learn
+bench-fa-speed: $(READY)  ## speed and memory of factor analysis, compared with scikit-learn
 	$(BIN)/python benchmarks/factor_speed.py
 
-# diffprivlib cannot be imported beside a current scikit-learn: an environment of its own.
+# diffprivlib does not work with a current scikit-learn and needs a separate environment.
 build/diffprivlib/.ready: $(READY)
 	$(PYTHON) -m venv build/diffprivlib
 	build/diffprivlib/bin/python -m pip install --quiet 'diffprivlib==0.6.6' 'scikit-learn==1.6.*'
 	touch $@
 
-reproduce: $(READY)  ## every figure of the paper anew, into docs/paper (hours; DPEM_DATA names the data, else stand-ins)
+reproduce: $(READY)  ## reproduce every figure of the paper in docs/paper (hours; DPEM_DATA names the real data, otherwise stand-ins)
 	$(BIN)/dpem reproduce all --output docs/paper --jobs 2
 
-reproduce-quick: $(READY)  ## the same with fewer folds and rows, into build/reproduction (minutes)
+reproduce-quick: $(READY)  ## the same with fewer folds and rows, in build/reproduction (minutes)
 	$(BIN)/dpem reproduce all --quick --output build/reproduction --jobs 2
 
-experiment-generalisation: $(READY)  ## constants chosen on one group of data sets, reported on another (20 minutes)
+experiment-generalisation: $(READY)  ## choose constants on one group of data sets, report them on another (20 minutes)
 	$(BIN)/python experiments/generalisation.py
 
-experiment-factor: $(READY)  ## how the constants of factor analysis were chosen, on made data
+experiment-factor: $(READY)  ## how the constants of factor analysis were chosen, on generated data
 	$(BIN)/python experiments/factor_constants.py
 
-experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on made data
+experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on generated data
 	$(BIN)/python experiments/kmeans_constants.py
 
-experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, on made data
+experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, on generated data
 	$(BIN)/python experiments/mixture_constants.py $(ARGS)
 
-experiment-mixed: $(READY)  ## how the constants of synthetic tables were chosen, on made tables
+experiment-mixed: $(READY)  ## how the constants of synthetic tables were chosen, on generated tables
 	$(BIN)/python experiments/mixed_constants.py
 
-# torch in an environment of its own: its usual wheels bring gigabytes. TORCH says which, where a machine has a GPU.
+# torch has a separate environment, since its usual wheels take gigabytes. On a machine with a GPU, set TORCH.
 TORCH ?= torch==2.13.0
 build/gpu/.ready: $(READY)
 	$(PYTHON) -m venv build/gpu
 	build/gpu/bin/python -m pip install --quiet $(TORCH) hypothesis numba pandas polars pyarrow pytest pytest-timeout --editable .
 	touch $@
 
-test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU where there is one
+test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU if there is one
 	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu
 
-bench-scale: $(READY)  ## steps from memory, files, Dask and Spark, and a table beyond memory (half an hour)
+bench-scale: $(READY)  ## speed from memory, files, Dask and Spark, and a table larger than memory (half an hour)
 	$(BIN)/python benchmarks/scale.py $(BENCH_ARGS)
 
-bench-gpu: build/gpu/.ready  ## one EM step on a GPU beside its bare matrix products
+bench-gpu: build/gpu/.ready  ## speed of one EM step on a GPU, compared with its matrix products
 	build/gpu/bin/python benchmarks/gpu.py
 
-audit: $(READY)  ## attacks on every model, seeded bugs and games, into benchmarks/results/audit.md (half an hour)
+audit: $(READY)  ## attack every model (half an hour); writes benchmarks/results/audit.md
 	$(BIN)/python -m pytest -m audit tests
 	$(BIN)/dpem audit --output benchmarks/results/audit.md --jobs 2
 
-picture: $(READY)  ## the picture of the README
+picture: $(READY)  ## draw the picture of the README
 	$(BIN)/python benchmarks/picture.py
 
-fuzz: $(READY)   ## a million made-up inputs against all that is read (an hour; ARGS="--part 0.02": a trial)
+fuzz: $(READY)   ## feed a million generated inputs to all parsers (an hour; ARGS="--part 0.02" for a short run)
 	$(BIN)/python -m fuzz.run $(ARGS)
 
-ends: $(READY)   ## the tests at both ends of the supported versions
+ends: $(READY)   ## run the tests with the oldest and newest supported versions
 	$(call test_end,3.11,'numpy==1.26.*' 'scipy==1.11.*' 'scikit-learn==1.6.*' 'pandas==2.2.*' 'pyarrow==17.*' 'lazy-loader==0.4' 'narwhals==2.0.*' 'typer==0.15.*' 'rich==13.7.*' 'jinja2==3.1.*')
 	$(call test_end,3.12,numpy scipy scikit-learn)
 	$(call test_end,3.13,numpy scipy scikit-learn)
 
-lock: $(READY)   ## renew the lock file of the development environment
+lock: $(READY)   ## update the lock file of the development environment
 	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements-dev.lock
 
-clean:           ## remove what was built
+clean:           ## remove build outputs and the environment
 	rm -rf $(VENV) build dist docs/_build

@@ -1,8 +1,7 @@
-"""Data sets of the benchmarks: real ones from the folder that DPEM_DATA names, else stand-ins made here.
+"""Data sets of the benchmarks: real ones from the folder DPEM_DATA, otherwise generated stand-ins.
 
-Every set comes as rows in the unit ball. How they get there is public: column bounds that anyone could state,
-or, for the sets that the paper scales so, the largest norm (taken as public for the comparison, the same
-for all methods).
+All rows lie in the unit ball. The scaling is public: column bounds that anyone could state. For the data sets
+that the paper scales by their largest norm, that norm counts as public in the comparison, for all methods.
 """
 
 import os
@@ -20,7 +19,7 @@ class Dataset:
     rows: np.ndarray
     n_clusters: int
     is_real: bool
-    radius: float = 1.0  # what rows were divided by, where that was their largest norm
+    radius: float = 1.0  # by which rows were divided, if that was their largest norm
 
 
 _DIABETES = {
@@ -54,7 +53,7 @@ CATALOGUE = {
 
 
 def load(name):
-    """Return a data set, real where DPEM_DATA has it, else a stand-in of the same shape."""
+    """Return a data set: the real one if DPEM_DATA has it, otherwise a stand-in of the same shape."""
     file, columns, k, bounds, shape = CATALOGUE[name]
     folder = os.environ.get("DPEM_DATA")
     path = Path(folder) / f"{file}.parquet" if folder else None
@@ -63,7 +62,7 @@ def load(name):
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    if name == "gowalla_locations":  # the two samples that are spread as the whole is
+    if name == "gowalla_locations":  # the two samples that are distributed like the whole
         keep = table["in_sample2000"].to_numpy() | table["in_sample1000"].to_numpy()
         table = table.filter(keep)
     rows = np.column_stack([table[column].to_numpy().astype(float) for column in columns])
@@ -76,7 +75,7 @@ def load(name):
 
 
 def _stand_in(shape, k):
-    """Make 2k Gaussian clusters of unequal size in the unit ball."""
+    """Generate 2k Gaussian clusters of unequal size in the unit ball."""
     rng = np.random.default_rng(sum(shape))
     n, d = shape
     centres = rng.uniform(-1, 1, (2 * k, d)) / np.sqrt(d)

@@ -1,4 +1,4 @@
-"""Data sets of the factor benchmark: real ones where DPEM_DATA has them, and made ones."""
+"""Data sets of the factor benchmark: real ones from the folder DPEM_DATA, and generated ones."""
 
 import os
 from pathlib import Path
@@ -22,7 +22,7 @@ def parquet(name):
 
 
 def factors(d, k, n, seed):
-    """Draw rows of k factors of falling strength, with noise variances from .3 to 3."""
+    """Draw rows from k factors of decreasing strength, with noise variances from 0.3 to 3."""
     rng = np.random.default_rng(seed)
     loadings = rng.standard_normal((d, k)) * np.linspace(1.5, 0.5, k)
     noise = np.exp(rng.uniform(np.log(0.3), np.log(3), d))
@@ -40,19 +40,19 @@ def binary():
 
 
 def pictures():
-    """Return 400 pictures of 64 x 64 pixels from 0 to 1, each without its own mean; and if they are real.
+    """Return 400 pictures of 64 x 64 pixels from 0 to 1, each centred, and whether they are real.
 
-    Removing a picture's own mean is work on one row alone, hence free.
+    Subtracting a picture's own mean uses one row alone, so it costs no privacy.
     """
     table = parquet("olivetti_faces")
     if table is None:
-        return made_pictures(SIDE, 400, 0), False
+        return generated_pictures(SIDE, 400, 0), False
     X = np.array(table["pixels"].to_pylist(), dtype=np.float64) / 255
     return X - X.mean(axis=1, keepdims=True), True
 
 
-def made_pictures(side, n, seed, n_modes=12):
-    """Make smooth pictures: a mean, modes in soft windows, and a spectrum that falls as in photographs."""
+def generated_pictures(side, n, seed, n_modes=12):
+    """Generate smooth pictures: a mean, modes in soft windows, a spectrum as in photographs."""
     rng = np.random.default_rng(seed)
     basis = dpem.cosine_basis((side, side), side * side - 1, constant=False)
     rank = np.arange(1, side * side)

@@ -1,9 +1,9 @@
-"""Subspaces of factor analysis beside peers' private principal components: held-out variance captured.
+"""Factor analysis compared with the private principal components of other packages: captured variance.
 
-Run it with ``make bench-fa-peers``. No peer has private factor analysis; the nearest thing is a subspace of
-as many directions. What is compared is the variance of held-out rows in it, relative to that of non-private
-principal components; a fitted factor analysis gives the leading directions of its covariance, which is free.
-Peers spend the same epsilon with delta = 0. Written to benchmarks/results/factor_peers.md.
+Run it with ``make bench-fa-peers``. No other package has private factor analysis; the nearest is a subspace
+with as many directions. The benchmark compares the variance of held-out rows in that subspace, relative to
+non-private principal components. A fitted factor analysis gives the leading directions of its covariance for
+free. The other packages spend the same epsilon with delta = 0. Writes benchmarks/results/factor_peers.md.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def leading(covariance, k):
 
 
 def by_peer(name):
-    """Return a fit by a peer in its own environment; its own clock is kept. Infinite beyond the limit."""
+    """Return a fit by another package in its own environment, timed there; infinite beyond the limit."""
     script = Path(__file__).parent / "peers" / f"{name}_pca.py"
 
     def fit(X, k, epsilon, seed):
@@ -60,7 +60,7 @@ def by_peer(name):
 
 
 def by_us(kind):
-    """Return a fit by one of ours."""
+    """Return a fit by one of our estimators."""
 
     def fit(X, k, epsilon, seed):
         start = time.perf_counter()
@@ -76,7 +76,7 @@ METHODS |= {label: by_peer(name) for label, name in PEERS.items()}
 
 def measure(runs, name, n_seeds, methods=tuple(METHODS), epsilons=EPSILONS):
     """Run methods on one table."""
-    k = TABLES[name][0]
+    k = TABLES[name]
     X, is_real = table_rows(name)
     for seed in range(n_seeds):
         fit, test = split(len(X), seed)
@@ -88,7 +88,7 @@ def measure(runs, name, n_seeds, methods=tuple(METHODS), epsilons=EPSILONS):
                 key = (name, method, epsilon, seed)
                 if runs.has(key) or (method == PAPER and epsilon >= refused_from()):
                     continue
-                if slow(runs, name, method):  # what took too long once is not tried again
+                if slow(runs, name, method):  # a method that took too long once is not tried again
                     continue
                 print(*key, file=sys.stderr)
                 components, seconds = run(X[fit], k, epsilon, seed)
@@ -98,7 +98,7 @@ def measure(runs, name, n_seeds, methods=tuple(METHODS), epsilons=EPSILONS):
 
 
 def slow(runs, name, method):
-    """Whether a run of a method went beyond the limit."""
+    """Return whether a run of a method exceeded the limit."""
     return any(np.isinf(took).any() for (one, _), took in runs.by(name, "seconds").items() if one == method)
 
 
@@ -115,7 +115,10 @@ def main():
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument(
-        "--text-at", type=float, metavar="EPSILON", help="the paper's text alone, into the recorded tables"
+        "--text-at",
+        type=float,
+        metavar="EPSILON",
+        help="measure only the paper's text and write it into the recorded tables",
     )
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -135,9 +138,9 @@ def main():
     parts = [
         (
             f"Variance of held-out rows in K private directions, relative to non-private principal "
-            f"components,\n"
-            f"mean over {arguments.seeds} splits. Peers have delta 0, the others {DELTA:g}. "
-            f"A method that takes more than {LIMIT:.0f} s once is not tried again. {setting()}"
+            f"components:\n"
+            f"the mean over {arguments.seeds} splits. diffprivlib and OpenDP have delta 0, the others "
+            f"{DELTA:g}. A method that once takes more than {LIMIT:.0f} s is not tried again. {setting()}"
         )
     ]
     for name in TABLES:

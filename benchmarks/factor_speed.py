@@ -1,7 +1,7 @@
 """Speed and memory of factor analysis beside scikit-learn, in the same run.
 
-Run it with ``make bench-fa-speed``. Each fit has a process of its own; one that takes more than five
-minutes is stopped. The table is written to benchmarks/results/factor_speed.md.
+Run it with ``make bench-fa-speed``. Each fit runs in its own process, for at most five minutes. Writes
+benchmarks/results/factor_speed.md.
 """
 
 import os
@@ -14,7 +14,7 @@ from harness import RESULTS, markdown, setting
 LIMIT = 300
 ROWS = {
     (1_000_000, 100): "factors(100, 10, 1_000_000, 5)",
-    (400, 4096): "made_pictures(64, 400, 0)",
+    (400, 4096): "generated_pictures(64, 400, 0)",
 }
 LEARN = "from sklearn.decomposition import FactorAnalysis; model = FactorAnalysis(10, random_state=0{})"
 OURS = "import dpem; model = dpem.FactorAnalysis(10, delta=1e-7, data_norm=norm, random_state=0, {})"
@@ -32,7 +32,7 @@ import resource, sys, time, warnings
 warnings.simplefilter("ignore")
 sys.path.insert(0, {folder!r})
 import numpy as np
-from factor_data import factors, made_pictures
+from factor_data import factors, generated_pictures
 X = {rows}
 norm = float(np.linalg.norm(X, axis=1).max())
 {method}
@@ -45,7 +45,7 @@ print(seconds, peak / 2**20, model.n_iter_, model.score(X))
 
 
 def run(rows, method):
-    """Return seconds, GiB of the process at its peak, EM steps and score; None where it took too long."""
+    """Return seconds, peak memory in GiB, EM steps and score; None if the fit took too long."""
     code = CODE.format(folder=str(Path(__file__).parent), rows=rows, method=method)
     try:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=LIMIT)
@@ -72,16 +72,17 @@ def main():
             print(line, file=sys.stderr, flush=True)
     header = [
         "rows",
-        "10 factors by",
+        "10 factors with",
         "seconds",
-        "GiB at the peak, all of it",
+        "peak memory (GiB)",
         "EM steps",
         "log-likelihood of the fitted rows",
     ]
     text = (
-        f"Whole fits, defaults of each library, {os.cpu_count()} cores, one run each. {setting()}\nA private "
-        "fit includes all rounds, exact sums, noise and standard errors; its EM steps are those of the last\n"
-        "round (0: principal factors, where noise leaves room for one round).\n\n" + markdown(header, lines)
+        f"Complete fits with the defaults of each library, {os.cpu_count()} cores, one run each. {setting()}"
+        "\nA private fit includes all rounds, exact sums, noise and standard errors. EM steps are those of "
+        "its last round;\n0 means principal factors, if the noise allows one round only.\n\n"
+        + markdown(header, lines)
     )
     print(text)
     (RESULTS / "factor_speed.md").write_text(text + "\n")

@@ -1,8 +1,8 @@
-"""One EM step of the Gaussian mixture on a GPU, beside the bare matrix products that it needs.
+"""One EM step of the Gaussian mixture on a GPU, compared with the matrix products that it needs.
 
-    make bench-gpu        (on a machine with a GPU and torch; minutes)
+    make bench-gpu        (on a machine with a GPU and torch; takes minutes)
 
-Sums are compared with those of the processor's threads, bit by bit, before anything is timed. Writes
+Before anything is timed, the sums are compared bit by bit with those of the CPU. Writes
 benchmarks/results/gpu.md.
 """
 
@@ -28,8 +28,8 @@ SIZES = [(10_000_000, 10, 10), (1_000_000, 100, 10)]
 REPEATS = 10
 
 
-def made_rows(n, d, device):
-    """Return rows of ten blobs in the unit ball, made on the device."""
+def generated_rows(n, d, device):
+    """Return rows of ten clusters in the unit ball, generated on the device."""
     generator = torch.Generator(device).manual_seed(0)
     centres = torch.randn((10, d), generator=generator, device=device) * (0.5 / d**0.5)
     labels = torch.randint(0, 10, (n,), generator=generator, device=device)
@@ -49,7 +49,7 @@ def one_step(d, k):
 
 
 def seconds(run, repeats=REPEATS):
-    """Return the median time of a run on the device."""
+    """Return the median time of a run on the device, in seconds."""
     run()
     found = []
     for _ in range(repeats):
@@ -62,7 +62,7 @@ def seconds(run, repeats=REPEATS):
 
 
 def floor(source, statistic):
-    """Time the two products of a step alone, on integers of the same shapes, block by block."""
+    """Time only the two products of a step, on integers of the same shapes, block by block."""
     d, k = statistic.n_columns, statistic.n_framed
     n = source.block_rows
     device = source.tensor.device
@@ -77,7 +77,7 @@ def floor(source, statistic):
 
 def measured(n, d, k, device):
     """Measure one size; return a line of the table."""
-    X = made_rows(n, d, device)
+    X = generated_rows(n, d, device)
     source, domain, statistic = open_rows(X), Domain.from_arguments(d, data_norm=1.0), one_step(d, k)
     engine = engine_for(source)
     torch.cuda.reset_peak_memory_stats()
@@ -95,7 +95,7 @@ def measured(n, d, k, device):
     local.sum(statistic, source, domain)
     threads = min(threads, time.perf_counter() - start)
     if not np.array_equal(found, expected):
-        raise SystemExit(f"The device's sums differ from the processor's at n={n}, d={d}, k={k}.")
+        raise SystemExit(f"The sums of the device differ from those of the CPU at n={n}, d={d}, k={k}.")
     least = floor(source, statistic)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -119,12 +119,15 @@ def main():
     arguments.output.write_text(
         "# The Gaussian mixture on a GPU\n\n"
         f"`make bench-gpu`: {torch.cuda.get_device_name()}, torch {torch.__version__}, Python "
-        f"{platform.python_version()}, {torch.get_num_threads()} threads of the processor. Rows in float32 "
+        f"{platform.python_version()}, {torch.get_num_threads()} CPU threads. Rows in float32 "
         "on the device, full covariances, k components and the two of the background. Step: all sums of one "
-        "EM step, with the grid rows kept, median of ten. Floor: the two float64 products of a step with k "
-        "components alone. Every sum had the same bits as the processor's.\n\n"
-        "| rows | columns | k | step (ms) | floor (ms) | ratio | unfused (ms) | threads (ms) | whole fit (s) "
-        "| peak (GiB) |\n|---|---|---|---|---|---|---|---|---|---|\n" + "\n".join(lines) + "\n"
+        "EM step with cached rows, median of ten. Floor: only the two float64 matrix products of a step with "
+        "k components. Unfused: the step without fused kernels. Threads: the step on the CPU. Every sum had "
+        "the same bits as on the CPU.\n\n"
+        "| rows | columns | k | step (ms) | floor (ms) | ratio | unfused (ms) | threads (ms) | "
+        "complete fit (s) | peak (GiB) |\n|---|---|---|---|---|---|---|---|---|---|\n"
+        + "\n".join(lines)
+        + "\n"
     )
     print(arguments.output.read_text())
 

@@ -1,7 +1,6 @@
-"""One harness for benchmarks: run methods on data sets side by side, keep every run, write a table.
+"""A harness for benchmarks: run methods on data sets, keep every run, write a table.
 
-Runs are kept as JSON lines, so that an interrupted benchmark goes on where it stopped (`--fresh` starts
-anew).
+Runs are stored as JSON lines, so that an interrupted benchmark continues (`--fresh` discards them).
 """
 
 import json
@@ -37,7 +36,7 @@ class Runs:
         return row["dataset"], row["method"], row["epsilon"], row["seed"]
 
     def measure(self, dataset, method, epsilon, seed, run, score):
-        """Time `run()` unless it was run before, and keep the score of what it returns."""
+        """Time `run()` unless this run is stored, and store the score of its result."""
         key = (dataset, method, epsilon, seed)
         if self.has(key):
             return
@@ -47,11 +46,11 @@ class Runs:
         self.keep(key, score(result), seconds)
 
     def has(self, key):
-        """Whether this run was made before."""
+        """Return whether this run is stored."""
         return key in self._done
 
     def keep(self, key, score, seconds):
-        """Write a run down."""
+        """Store a run."""
         row = dict(zip(("dataset", "method", "epsilon", "seed"), key, strict=True))
         row |= {"score": float(score), "seconds": seconds}
         with self.path.open("a") as file:
@@ -69,9 +68,9 @@ class Runs:
 
 
 def write_cell(path, row, column, value, table=""):
-    """Write one cell of a recorded table: of the row that begins with these cells, under this header.
+    """Write one cell of a recorded table: in the row that begins with these cells, under this header.
 
-    `table` is the first header of the table, where several have such a row.
+    `table` is the first header of the table, if several tables have such a row.
     """
     lines = path.read_text().splitlines()
     header, found = [], False
@@ -85,12 +84,14 @@ def write_cell(path, row, column, value, table=""):
             cells[header.index(column)] = value
             lines[number], found = "| " + " | ".join(cells) + " |", True
     if not found:
-        raise SystemExit(f"Expected a row {row} with a column {column!r} in {path}, got none. Run it whole.")
+        raise SystemExit(
+            f"Expected a row {row} with a column {column!r} in {path}, got none. Run the complete benchmark."
+        )
     path.write_text("\n".join(lines) + "\n")
 
 
 def setting():
-    """Return the setting of a run, for the head of a table."""
+    """Return the versions of a run, for the head of a table."""
     import scipy
     import sklearn
 

@@ -1,6 +1,6 @@
-"""Planted latent classes, yes/no columns and counts, recovered by private EM and by plain EM.
+"""How well private and plain EM recover known latent classes of generated categories and counts.
 
-Run it with ``make bench-latent``. The table is written to benchmarks/results/latent_classes.md.
+Run it with ``make bench-latent``. Writes benchmarks/results/latent_classes.md.
 """
 
 import math
@@ -26,8 +26,8 @@ SETS = {  # components, columns, categories (0: counts)
 }
 
 
-def planted(k, m, levels, seed):
-    """Return rows, and the mean of every feature in every component, (k, features)."""
+def generated(k, m, levels, seed):
+    """Return generated rows, and the mean of each feature in each component, (k, features)."""
     rng = np.random.default_rng(seed)
     z = rng.choice(k, size=N, p=rng.dirichlet(np.full(k, 8.0)))
     if levels == 0:
@@ -39,9 +39,9 @@ def planted(k, m, levels, seed):
 
 
 def distance(found, truth, levels):
-    """Return for each planted component how far the one that was found for it lies.
+    """Return the distance of each true component to the fitted one that is matched to it.
 
-    Total variation of a column's table, mean over columns; of counts the mean relative error.
+    The total variation of a column's table, averaged over columns; for counts, the mean relative error.
     """
     if levels == 0:
         apart = (np.abs(found[:, None] - truth) / truth).mean(axis=2)
@@ -52,7 +52,7 @@ def distance(found, truth, levels):
 
 
 def fit(k, levels, epsilon, seed, rows):
-    """Return what was found, (k, features), and the time."""
+    """Return the fitted means, (k, features), and the time."""
     start = time.perf_counter()
     budget = {"epsilon": epsilon, "delta": 1e-5, "random_state": seed}
     if levels == 0:
@@ -71,7 +71,7 @@ def main():
         for epsilon in EPSILONS:
             apart, seconds = [], []
             for seed in range(SEEDS):
-                rows, truth = planted(k, m, levels, seed)
+                rows, truth = generated(k, m, levels, seed)
                 found, took = fit(k, levels, epsilon, seed, rows)
                 apart.append(distance(found, truth, levels))
                 seconds.append(took)
@@ -80,20 +80,18 @@ def main():
             lines.append(
                 [
                     name,
-                    "not private" if epsilon == math.inf else f"{epsilon:g}",
+                    "non-private" if epsilon == math.inf else f"{epsilon:g}",
                     f"{np.median(every.mean(axis=1)):.3f}",
                     f"{recovered} of {SEEDS}",
                     f"{np.mean(seconds):.1f}",
                 ]
             )
             print(lines[-1], file=sys.stderr, flush=True)
-    header = ["planted", "epsilon", "median distance", "all components within 0.1", "seconds"]
+    header = ["generated data", "epsilon", "median distance", "all components within 0.1", "seconds"]
     text = (
-        f"{N:,} rows, {SEEDS} planted sets each, delta 1e-5, replace-one. The distance of a component is "
-        f"the total "
-        f"variation of a column's\ntable, mean over columns (of counts: the mean relative error of its "
-        f"means). "
-        f"{setting()}\n\n" + markdown(header, lines)
+        f"{SEEDS} generated tables of {N:,} rows for each line, delta 1e-5, replace-one. The distance of a "
+        f"component is the total\nvariation of a column's table, averaged over columns (for counts: the mean "
+        f"relative error of its means). {setting()}\n\n" + markdown(header, lines)
     )
     print(text)
     (RESULTS / "latent_classes.md").write_text(text + "\n")

@@ -1,6 +1,6 @@
-"""Mixtures of rows with missing cells beside complete rows, and beside leaving incomplete rows out.
+"""Mixtures with missing cells: ``missing="em"``, all cells, and complete rows only.
 
-Run it with ``make bench-missing``. The table is written to benchmarks/results/missing.md.
+Run it with ``make bench-missing``. Writes benchmarks/results/missing.md.
 """
 
 import argparse
@@ -17,11 +17,11 @@ import dpem
 MISSING = 0.2
 EPSILONS = [0.3, 1.0, 4.0, math.inf]
 SPLITS = 5
-METHODS = ("all cells", 'missing="em"', "complete rows alone")
+METHODS = ("all cells", 'missing="em"', "complete rows only")
 
 
 def rows_of(split, data):
-    """Return training rows, the same with holes, and test rows."""
+    """Return training rows, the same with missing cells, and test rows."""
     rng = np.random.default_rng(split)
     order = rng.permutation(len(data))
     rows = data[order] / np.linalg.norm(data, axis=1).max()
@@ -72,7 +72,7 @@ def main():
     for k in (1, 3):
         scores, seconds = runs.by(f"lifesci K={k}"), runs.by(f"lifesci K={k}", "seconds")
         for epsilon in EPSILONS:
-            row = [f"K={k}", "not private" if epsilon == math.inf else f"{epsilon:g}"]
+            row = [f"K={k}", "non-private" if epsilon == math.inf else f"{epsilon:g}"]
             for method in METHODS:
                 values = scores[method, epsilon]
                 error = values.std(ddof=1) / math.sqrt(len(values))
@@ -81,9 +81,8 @@ def main():
     header = ["lifesci" + ("" if data.is_real else " (stand-in)"), "epsilon", *METHODS]
     text = (
         f"Mean test log-likelihood of complete test rows over {SPLITS} splits (90/10), {MISSING:.0%} of the "
-        f"cells "
-        f"removed at random, rows in the\nunit ball, delta 1e-4, replace-one; in brackets the time of a fit. "
-        f"{setting()}\n\n" + markdown(header, lines)
+        f"cells removed at random, rows in the\nunit ball, delta 1e-4, replace-one; in parentheses the time "
+        f"of a fit. {setting()}\n\n" + markdown(header, lines)
     )
     print(text)
     (RESULTS / "missing.md").write_text(text + "\n")

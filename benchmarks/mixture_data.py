@@ -1,4 +1,4 @@
-"""Data sets of the mixture benchmark: real ones where DPEM_DATA has them, and made ones."""
+"""Data sets of the mixture benchmark: real ones from the folder DPEM_DATA, and generated ones."""
 
 import os
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from dpem.reproduce.datasets import leading_components
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows in the unit ball, and by how much they were divided to get there."""
+    """Rows in the unit ball, and the number by which they were divided."""
 
     rows: np.ndarray
     radius: float
@@ -23,8 +23,8 @@ def load(name):
     """Return a set by name."""
     if name.startswith("diabetes"):
         return diabetes(int(name.removeprefix("diabetes")))
-    if name in MADE:
-        X = MADE[name]()
+    if name in GENERATED:
+        X = GENERATED[name]()
         radius = float(np.linalg.norm(X, axis=1).max())
         return Rows(X / radius, radius, is_real=True)
     data = datasets.load(name)
@@ -32,7 +32,7 @@ def load(name):
 
 
 def mixture(d, k, n, seed, separation):
-    """Draw from k Gaussians with eigenvalues from .3 to 3, typically separation sqrt(d) apart."""
+    """Draw from k Gaussians with eigenvalues from 0.3 to 3, typically separation * sqrt(d) apart."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(k, 5.0))
     means = rng.standard_normal((k, d)) * separation / np.sqrt(2)
@@ -50,7 +50,7 @@ def mixture(d, k, n, seed, separation):
 
 
 def heavy_tails():
-    """Draw from 5 Student-t clusters (3 degrees of freedom), 1 % of rows twenty standard deviations out."""
+    """Draw from 5 Student-t clusters (3 degrees of freedom); 1 % of rows lie twenty deviations away."""
     rng = np.random.default_rng(31)
     n, d, k = 55_000, 5, 5
     labels = rng.integers(k, size=n)
@@ -71,7 +71,7 @@ def narrow_modes():
     return modes[rng.choice(100, n, p=weights)] + 0.008 * rng.standard_normal((n, 2))
 
 
-MADE = {
+GENERATED = {
     "separated": lambda: mixture(10, 5, 55_000, 1, 2.0),
     "fifty": lambda: mixture(50, 10, 110_000, 2, 1.0),
     "heavy": heavy_tails,
@@ -80,7 +80,7 @@ MADE = {
 
 
 def diabetes(n_components):
-    """Return the patients' binary conditions, reduced to leading components (a reduction taken as public)."""
+    """Return leading components of the patients' binary conditions; the reduction counts as public."""
     folder = os.environ.get("DPEM_DATA")
     path = Path(folder) / "diabetes130_binary.parquet" if folder else None
     if path is None or not path.is_file():

@@ -1,8 +1,8 @@
-"""The paper's mixture on lifesci for its scenarios and compositions, beside an independent form of its text.
+"""The paper's mixture on lifesci, compared with an independent implementation of its formulas.
 
-Run it with ``make bench-mixture-paper``. The reference is written in plain floating point from the formulas,
-as an experiment would be; it is no private mechanism. Both have J = 10, delta = 1e-4, delta_i = 1e-8, MAP,
-and the same start. The table is written to benchmarks/results/mixture_paper.md.
+Run it with ``make bench-mixture-paper``. The reference implements the formulas in plain floating point, as an
+experiment would; it is not a private mechanism. Both use J = 10, delta = 1e-4, delta_i = 1e-8, MAP and the
+same start, for the paper's scenarios and compositions. Writes benchmarks/results/mixture_paper.md.
 """
 
 import argparse
@@ -34,7 +34,7 @@ CASES = [
 
 
 def reference(X, k, epsilon, scenario, composition, means, seed):
-    """Run the text's formulas with floating-point noise; return weights, means and covariances."""
+    """Run the paper's formulas with floating-point noise; return weights, means and covariances."""
     rng = np.random.default_rng(seed)
     n, d = X.shape
     laplace, gaussian = mixture_mechanisms(scenario, k, STEPS)
@@ -123,8 +123,7 @@ def main():
     text = (
         f"lifesci K=3{'' if data.is_real else ' (stand-in)'}, mean test log-likelihood over 10 folds and "
         f"{arguments.seeds} seeds (standard error):\n`dpem.paper.GaussianMixture` / the formulas in floating "
-        f"point. "
-        f"{setting()} The largest difference is {far:.1f} standard errors of the difference.\n\n"
+        f"point. {setting()} The largest difference is {far:.1f} standard errors of the difference.\n\n"
         + markdown(["", *(f"eps {e:g}" for e in EPSILONS)], rows)
         + "\n"
     )

@@ -1,7 +1,7 @@
-"""Noise draws per second: dpem's exact samplers beside numpy's floating-point one and OpenDP's exact one.
+"""Noise draws per second: dpem's exact samplers, numpy's floating-point one and OpenDP's exact one.
 
-Run it with ``make bench``. Every sampler is timed in the same run, best of several repetitions, and the
-table is written to benchmarks/results/noise.md.
+Run it with ``make bench``. Each sampler is timed in the same run, and the best of several repetitions counts.
+Writes benchmarks/results/noise.md.
 """
 
 import platform
@@ -37,7 +37,7 @@ def opendp_gaussian(scale):
 
 
 def main():
-    """Time everything, print the table and write it down."""
+    """Time all samplers, and print and write the table."""
     rng = np.random.default_rng(0)
     rows = []
     for scale in (1.0, 1234.5, 2.0**40):
@@ -52,7 +52,7 @@ def main():
     lines = [
         f"Vectors of {SIZE:,} draws (OpenDP: {SIZE // 20:,}), one core, best of {REPETITIONS}; {setting}.",
         "",
-        "| scale | sampler | million draws a second |",
+        "| scale | sampler | million draws per second |",
         "|---|---|---|",
         *(f"| {scale:g} | {name} | {rate / 1e6:.3g} |" for scale, name, rate in rows),
     ]

@@ -1,8 +1,8 @@
-"""The picture of the README: made rows, the paper's method and dpem's, into docs/pictures/readme.svg.
+"""Draw the picture of the README: generated rows, the paper's method and dpem's (docs/pictures/readme.svg).
 
     python benchmarks/picture.py
 
-Noise is seeded here, so that the picture can be made again; a seed that was not chosen by its looks.
+The noise is seeded, so that anyone can draw the same picture. The seed was not chosen by its looks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpem.testing import insecure_noise
 ROOT = Path(__file__).parents[1]
 SEED = 2026
 N, EPSILON, DELTA = 20_000, 0.5, 1e-6
-RADII = (1.0, 2.0)  # deviations at which an ellipse is drawn
+RADII = (1.0, 2.0)  # standard deviations at which an ellipse is drawn
 PANELS = (
     "20,000 people",
     f"DP-EM as in the paper, epsilon {EPSILON:g}",
@@ -30,7 +30,7 @@ PANELS = (
 
 
 def people() -> np.ndarray:
-    """Return made rows in the unit ball: five groups of unequal size and shape."""
+    """Return generated rows in the unit ball: five groups of unequal size and shape."""
     rng = np.random.default_rng(SEED)
     means = np.array([[-0.55, -0.25], [-0.2, 0.45], [0.1, -0.1], [0.5, 0.35], [0.5, -0.45]])
     spreads = rng.uniform(0.03, 0.1, (5, 2))
@@ -44,7 +44,7 @@ def people() -> np.ndarray:
 
 
 def draw(ax: plt.Axes, model: object, colour: str) -> None:
-    """Draw each component as ellipses, the heavier the stronger."""
+    """Draw each component as ellipses, with line widths by weight."""
     for weight, mean, covariance in zip(model.weights_, model.means_, model.covariances_, strict=True):
         values, vectors = np.linalg.eigh(covariance)
         angle = np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1]))

@@ -1,9 +1,9 @@
-"""One EM step of the Gaussian mixture from memory, files, Dask and Spark; and a table beyond memory.
+"""One EM step of the Gaussian mixture from memory, files, Dask and Spark; and a table larger than memory.
 
     make bench-scale        (half an hour; Spark needs Java)
 
-Every way sums the same rows and must give the same integers. Each runs in a process of its own, on two
-threads or two workers. Writes benchmarks/results/scale.md.
+Every row source holds the same rows and must give the same integers. Each measurement runs in its own
+process, on two threads or two workers. Writes benchmarks/results/scale.md.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ D, K = 10, 5
 SIZES = (1_000_000, 10_000_000)
 CHUNK = 1_000_000
 WAYS = ("numpy", "numpy, nothing kept", "parquet", "parquet, nothing kept", "csv", "dask", "spark")
-ALLOWED = 768 << 20  # bytes of data of the process that fits a table beyond its memory
+ALLOWED = 768 << 20  # bytes of data for the process that fits a table larger than its memory
 REPEATS = 5
 
 
 def chunks(n):
-    """Yield rows of five blobs in the unit ball, a million at a time, the same ones every time."""
+    """Yield rows of five clusters in the unit ball, a million at a time, the same on every call."""
     rng = np.random.default_rng(0)
     centres = rng.normal(0, 0.5 / np.sqrt(D), (K, D))
     for start in range(0, n, CHUNK):
@@ -41,7 +41,7 @@ def chunks(n):
         yield centres[rng.integers(0, K, size)] + rng.normal(0, 0.15 / np.sqrt(D), (size, D))
 
 
-def made_file(n, kind="parquet"):
+def row_file(n, kind="parquet"):
     """Write the rows to a file, once."""
     import pyarrow as pa
     import pyarrow.csv
@@ -76,7 +76,7 @@ def one_step():
 
 
 def step_seconds(X, n_jobs=2):
-    """Return seconds of the first sum, which makes grid rows, and of later ones, and a mark of the sums."""
+    """Return seconds of the first sum, which converts the rows, and of later ones, and a checksum."""
     from dpem.data import Domain
     from dpem.engines import engine_for, open_rows
 
@@ -94,20 +94,20 @@ def step_seconds(X, n_jobs=2):
 
 
 def measured(way, n):
-    """Measure one way in this process."""
+    """Measure one row source in this process."""
     warnings.simplefilter("ignore")
-    if way.endswith("nothing kept"):  # as beyond two gigabytes of grid rows
+    if way.endswith("nothing kept"):  # as with more than two gigabytes of converted rows
         from dpem.engines import local
 
         local.bytes_to_keep = lambda: 0
     if way.startswith("numpy"):
         found = step_seconds(np.concatenate(list(chunks(n))))
     elif way.startswith("parquet"):
-        found = step_seconds(made_file(n))
+        found = step_seconds(row_file(n))
     elif way == "csv":
         import dpem
 
-        found = step_seconds(dpem.Files(made_file(n, "csv"), columns=[f"x{j}" for j in range(D)]))
+        found = step_seconds(dpem.Files(row_file(n, "csv"), columns=[f"x{j}" for j in range(D)]))
     elif way == "dask":
         found = _on_dask(n)
     else:
@@ -116,7 +116,7 @@ def measured(way, n):
 
 
 def peak_memory():
-    """Return the most memory that this process and those below it have held, each by itself, in GB."""
+    """Return the sum of the peak memory of this process and its children, in GB."""
     import psutil
 
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
@@ -136,7 +136,7 @@ def _on_dask(n):
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster),
     ):
-        found = step_seconds(dd.read_parquet(made_file(n), split_row_groups=4))
+        found = step_seconds(dd.read_parquet(row_file(n), split_row_groups=4))
         return found | {"peak": peak_memory()}
 
 
@@ -154,14 +154,14 @@ def _on_spark(n):
     )
     session.sparkContext.setLogLevel("OFF")
     try:
-        found = step_seconds(session.read.parquet(str(made_file(n))))
+        found = step_seconds(session.read.parquet(str(row_file(n))))
         return found | {"peak": peak_memory()}
     finally:
         session.stop()
 
 
 def beyond_memory():
-    """Fit k-means to a file ten times as large as all memory that this process may take for data."""
+    """Fit k-means to a file ten times as large as the memory that this process may use for data."""
     resource.setrlimit(resource.RLIMIT_DATA, (ALLOWED, ALLOWED))
     import dpem
 
@@ -186,7 +186,7 @@ def whole_fit(way, n):
     import dpem
 
     warnings.simplefilter("ignore")
-    X = np.concatenate(list(chunks(n))) if way == "numpy" else made_file(n)
+    X = np.concatenate(list(chunks(n))) if way == "numpy" else row_file(n)
     model = dpem.GaussianMixture(K, epsilon=1.0, delta=1e-8, data_norm=1.0, random_state=0, n_jobs=2)
     start = time.perf_counter()
     model.fit(X)
@@ -198,7 +198,7 @@ def in_process(*arguments):
     command = [sys.executable, __file__, "--one", *map(str, arguments)]
     environment = os.environ.copy()
     if arguments[0] == "beyond":
-        environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # others set memory aside that no limit counts
+        environment["ARROW_DEFAULT_MEMORY_POOL"] = "system"  # other pools reserve memory that no limit counts
     run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if run.returncode:
         raise SystemExit(f"{arguments}: {run.stderr[-2000:]}")
@@ -208,7 +208,7 @@ def in_process(*arguments):
 
 
 def one(arguments):
-    """Do what a process was started for."""
+    """Run the measurement for which a process was started."""
     kind, *rest = arguments
     if kind == "step":
         return measured(rest[0], int(rest[1]))
@@ -218,29 +218,29 @@ def one(arguments):
 
 
 def main():
-    """Measure every way and write the table."""
+    """Measure every row source and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--one", nargs="+")
     parser.add_argument("--sizes", nargs="+", type=int, default=list(SIZES))
-    parser.add_argument("--without-beyond", action="store_true", help="leave out the table beyond memory")
+    parser.add_argument("--without-beyond", action="store_true", help="skip the table larger than memory")
     parser.add_argument("--output", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.one:
         print(json.dumps(one(arguments.one)))
         return
     for n in arguments.sizes:
-        made_file(n)
-        made_file(n, "csv")
+        row_file(n)
+        row_file(n, "csv")
     steps = {(way, n): in_process("step", way, n) for n in arguments.sizes for way in WAYS}
     for n in arguments.sizes:
         if len({steps[way, n]["sum"] for way in WAYS}) != 1:
-            raise SystemExit(f"The ways do not give the same integers at {n} rows.")
+            raise SystemExit(f"The row sources do not give the same integers at {n} rows.")
     n = max(arguments.sizes)
     fits = {way: in_process("fit", way, n) for way in ("numpy", "parquet")}
     text = _steps_table(steps, arguments.sizes) + _fits_text(fits, n)
     text += _billion_text(steps, arguments.sizes, fits["numpy"]["steps"])
     if not arguments.without_beyond:
-        made_file(10 * ALLOWED // (8 * D))
+        row_file(10 * ALLOWED // (8 * D))
         text += _beyond_text(in_process("beyond"))
     arguments.output.write_text(_head() + text)
     print(arguments.output.read_text())
@@ -256,16 +256,17 @@ def _head():
         "# Tables of any size\n\n"
         f"`make bench-scale`: Python {platform.python_version()}, {versions}, Spark {pyspark.__version__}, "
         f"{os.cpu_count()} cores. Rows of {D} columns in float64, {K} components and the two of the "
-        "background, full covariances. A step is all sums of one EM step; the first one also reads the rows "
-        "and makes them integers, which are kept (up to two gigabytes here, on workers as memory allows). "
-        "All ways give the same integers. Memory is that of all processes.\n\n"
+        "background, full covariances. A step computes all sums of one EM step. The first step also reads "
+        "the rows and converts them to integers, which stay in memory (here up to two gigabytes; on workers, "
+        "as memory allows). All row sources give the same integers. Memory is the sum over all processes."
+        "\n\n"
     )
 
 
 def _steps_table(steps, sizes):
     lines = [
         (
-            "| rows from | rows | first step (s) | later step (s) | million rows/s | of numpy's time | "
+            "| rows from | rows | first step (s) | later step (s) | million rows/s | time / numpy's | "
             "peak memory (GB) |"
         ),
         "|---|---|---|---|---|---|---|",
@@ -284,7 +285,7 @@ def _steps_table(steps, sizes):
     )
     lines += [
         "",
-        f"Time of a later step at {many:,} rows over that at {few:,}, over the ratio of rows: {growth}.",
+        f"Time per row of a later step, {many:,} rows relative to {few:,}: {growth}.",
         "",
     ]
     return "\n".join(lines) + "\n"
@@ -293,14 +294,14 @@ def _steps_table(steps, sizes):
 def _fits_text(fits, n):
     numpy, parquet = fits["numpy"], fits["parquet"]
     return (
-        f"A whole fit of {n:,} rows ({numpy['steps']} EM steps): {numpy['seconds']:.1f} s from memory, "
+        f"A complete fit of {n:,} rows ({numpy['steps']} EM steps): {numpy['seconds']:.1f} s from memory, "
         f"{parquet['seconds']:.1f} s from Parquet, {parquet['seconds'] / numpy['seconds']:.2f} times as "
         f"long.\n\n"
     )
 
 
 def _billion_text(steps, sizes, n_steps):
-    """On paper: a billion rows on a hundred workers of one core, from the rates measured here."""
+    """Extrapolate to a billion rows on a hundred workers of one core, from the rates measured here."""
     many, workers, partitions = max(sizes), 100, 1000
     rate = many / steps["dask", many]["later"] / 2  # rows a second and worker
     sums, scheduler = 1e9 / workers / rate, 2e-3 * partitions
@@ -308,21 +309,21 @@ def _billion_text(steps, sizes, n_steps):
     entries = K * (1 + D + D * (D + 1) // 2)
     sent = partitions * entries * 16 / 1e6
     return (
-        f"On paper, a billion rows of {D} columns on {workers} workers of one such core, in {partitions:,} "
-        f"partitions: {sums:.1f} s a step for the sums and about {scheduler:.0f} s for {2 * partitions:,} "
-        f"tasks of Dask's scheduler (a millisecond each, as its documentation has it); {n_steps} EM steps "
-        f"and a dozen passes before them take about {minutes:.0f} minutes, after one pass of reading. Kept "
-        f"rows: {4 * D / workers:.1f} GB a worker. Sent back in a step: {entries} integers of 16 bytes from "
-        f"each partition, {sent:.0f} MB in all.\n\n"
+        f"Extrapolated, not measured: a billion rows of {D} columns in {partitions:,} partitions, on "
+        f"{workers} workers with one such core each. A step takes {sums:.1f} s for the sums and about "
+        f"{scheduler:.0f} s for {2 * partitions:,} tasks of Dask's scheduler (a millisecond each, according "
+        f"to its documentation). {n_steps} EM steps and the dozen passes before them take about "
+        f"{minutes:.0f} minutes, after one pass that reads. Each worker keeps {4 * D / workers:.1f} GB of "
+        f"rows. Each partition returns {entries} integers of 16 bytes per step, {sent:.0f} MB in total.\n\n"
     )
 
 
 def _beyond_text(found):
     return (
-        f"Beyond memory: k-means on a Parquet file of {found['size']:.1f} GiB, {found['n']:,} rows, in a "
-        f"process that may take {ALLOWED >> 20} MiB for data (RLIMIT_DATA): {found['seconds']:.0f} s for "
+        f"Larger than memory: k-means on a Parquet file of {found['size']:.1f} GiB, {found['n']:,} rows, in "
+        f"a process that may use {ALLOWED >> 20} MiB for data (RLIMIT_DATA): {found['seconds']:.0f} s for "
         f"{found['passes']} passes, {found['passes'] * found['n'] / found['seconds'] / 1e6:.1f} million rows "
-        f"a second, peak memory {found['peak']:.2f} GB.\n"
+        f"per second, peak memory {found['peak']:.2f} GB.\n"
     )
 
 

@@ -1,8 +1,8 @@
-"""Synthetic tables beside independent columns, DP-EM, and dpmm's MST and AIM.
+"""Synthetic tables by dpem, compared with independent columns, DP-EM, and MST and AIM of dpmm.
 
-Run it with ``make bench-synthetic``: half an hour for all of ours. ``--peers`` also runs MST and AIM of dpmm
-at the defaults of their models, in an environment of its own, on one thread: hours for AIM. Their synthetic
-rows are kept in build/peers and used again. The table is written to benchmarks/results/synthetic.md.
+Run it with ``make bench-synthetic``; dpem's own methods take half an hour. ``--peers`` also runs MST and AIM
+of dpmm with the defaults of their models, in an environment of its own on one thread; AIM takes hours. Their
+synthetic rows are stored in build/peers and reused. Writes benchmarks/results/synthetic.md.
 """
 
 import argparse
@@ -38,7 +38,7 @@ ADJACENCIES = ("add_remove", "replace_one")
 PEERS = ["MST", "AIM"]
 KEPT = Path(__file__).parent.parent / "build" / "peers"
 LINES = RESULTS / "synthetic.jsonl"
-HELD = 2_000  # rows on either side of the membership attack, at most
+HELD = 2_000  # largest number of rows on either side of the membership attack
 
 
 def one_hot(codes, sizes):
@@ -50,7 +50,7 @@ def one_hot(codes, sizes):
 
 
 def logistic_auc(train, test, target, sizes):
-    """Return the AUC of logistic regression on one-hot cells, the mean over the target's values."""
+    """Return the AUC of logistic regression on one-hot cells, averaged over the target's values."""
     others = [j for j in range(len(sizes)) if j != target]
     if len(np.unique(train[:, target])) < 2:
         return 0.5
@@ -69,10 +69,10 @@ def logistic_auc(train, test, target, sizes):
 
 
 def attack(synthetic, members, others):
-    """Return the advantage of telling members from others by how near the nearest synthetic row is.
+    """Return the advantage of an attack that identifies members by their distance to synthetic rows.
 
-    The largest difference between true and false positive rates over all thresholds on the number of cells
-    that differ, for as many rows of either kind.
+    The distance is the number of differing cells to the nearest synthetic row. The advantage is the largest
+    difference between true and false positive rates over all thresholds, for equally many rows of both kinds.
     """
     n = min(len(members), len(others), HELD)
     distances = []
@@ -90,7 +90,7 @@ def attack(synthetic, members, others):
 
 
 def scores(synthetic, train, test, sizes, target, schema, seed):
-    """Return all that is measured of synthetic rows, as codes."""
+    """Return all measures of synthetic rows, given as codes."""
     m = len(sizes)
     rng = np.random.default_rng(3)
     triples = [rng.choice(m, 3, replace=False) for _ in range(TRIPLES)]
@@ -99,7 +99,7 @@ def scores(synthetic, train, test, sizes, target, schema, seed):
     def mean(sets):
         return float(np.mean([total_variation(synthetic, test, sizes, columns) for columns in sets]))
 
-    rng = np.random.default_rng(seed)  # rows of some sources are in order of time
+    rng = np.random.default_rng(seed)  # some sources are ordered by time
     return {
         "one way": mean([[j] for j in range(m)]),
         "two way": mean(pairs),
@@ -111,14 +111,14 @@ def scores(synthetic, train, test, sizes, target, schema, seed):
 
 
 def fit_ours(table, method, epsilon, adjacency, seed, path):
-    """Fit in a process of its own, so that its memory can be told; return rows, log-likelihood and cost."""
+    """Fit in its own process, to measure its memory; return rows, log-likelihood and cost."""
     code = [sys.executable, __file__, "--one", table.name, method, str(epsilon), adjacency, str(seed), path]
     subprocess.run(code, check=True)
     return np.load(path)
 
 
 def one(name, method, epsilon, adjacency, seed, path):
-    """Fit one model and write what it gives."""
+    """Fit one model and write its results."""
     import resource
 
     table = load(name)
@@ -145,7 +145,7 @@ def one(name, method, epsilon, adjacency, seed, path):
 
 
 def peer_rows(name, method, epsilon, seed, train, sizes, *, run):
-    """Return what a peer gave for these rows: kept from before, or run now."""
+    """Return the synthetic rows of another package for these rows: stored ones, or run now."""
     KEPT.mkdir(parents=True, exist_ok=True)
     out = KEPT / f"{name}_{method}_{epsilon:g}_{seed}.npz"
     if not out.is_file() and run:
@@ -165,20 +165,26 @@ def peer_rows(name, method, epsilon, seed, train, sizes, *, run):
     return np.load(out) if out.is_file() else None
 
 
-NOTE = f"""delta = {DELTA:g}; means over {SEEDS} seeds of noise (and of splits, where the source has none),
-of MST and AIM one seed. Synthetic rows are as many as were fitted. One, two and three way: mean total
-variation to held-out rows over columns, all pairs, and 60 triples, numbers in 16 equal parts of their
-public bounds. Boosting and logistic: area under the ROC curve of a classifier trained on synthetic rows and
-tested on held-out ones. Likelihood: mean log-likelihood of held-out rows. Attack: advantage of telling
-fitted rows from held-out ones by the nearest synthetic row. Seconds: of the fit; gigabytes: the most that
-its process held, with Python and its libraries (about 0.2). Real rows: the fitted rows themselves in place
-of synthetic ones, the ceiling. MST and AIM: dpmm 0.1.9 at the defaults of its models, on the same public
-parts of numbers, add or remove one row, one thread, on a machine that was busy with other work. Runs of MST
-and AIM that are not listed were not made, or had not ended after an hour (AIM on adult at epsilon 3)."""
+NOTE = f"""delta = {DELTA:g}, means over {SEEDS} seeds of noise, and of splits if the source has none;
+MST and AIM ran with one seed. Each method draws as many synthetic rows as were fitted.
+
+- One, two and three way: mean total variation between synthetic and held-out rows, over columns, all pairs
+  and 60 triples. Numbers are divided into 16 equal parts of their public bounds. Smaller is better.
+- Boosting and logistic: area under the ROC curve of a classifier that is trained on synthetic rows and
+  tested on held-out rows. Larger is better.
+- Likelihood: mean log-likelihood of held-out rows. Larger is better.
+- Attack: advantage of an adversary who distinguishes fitted from held-out rows by the nearest synthetic
+  row. Smaller is better.
+- Seconds: time of the fit. Gigabytes: peak memory of its process, including about 0.2 for Python and its
+  libraries.
+- Real rows: the fitted rows themselves instead of synthetic ones, as an upper limit of quality.
+- MST and AIM: dpmm 0.1.9 with the defaults of its models, the same public parts of numbers, add/remove, one
+  thread, on a machine that was busy with other work. Runs that are not listed were not started, or had not
+  ended after an hour (AIM on adult at epsilon 3)."""
 
 
 class Lines:
-    """Every run, one line of JSON each, so that an interrupted benchmark goes on."""
+    """All runs, one line of JSON each, so that an interrupted benchmark continues."""
 
     def __init__(self, fresh):
         if fresh:
@@ -186,13 +192,13 @@ class Lines:
         self.rows = [json.loads(line) for line in LINES.read_text().splitlines()] if LINES.exists() else []
 
     def has(self, *key):
-        """Whether this was run."""
+        """Return whether this run is stored."""
         return any(
             (r["table"], r["method"], r["epsilon"], r["adjacency"], r["seed"]) == key for r in self.rows
         )
 
     def keep(self, key, values):
-        """Write a run down."""
+        """Store a run."""
         row = dict(zip(("table", "method", "epsilon", "adjacency", "seed"), key, strict=True)) | values
         self.rows.append(row)
         with LINES.open("a") as file:
@@ -201,7 +207,7 @@ class Lines:
 
 
 def run(args):
-    """Measure everything that is not measured yet."""
+    """Measure everything that is not stored yet."""
     lines = Lines(args.fresh)
     for name in args.tables or NAMES:
         table = load(name)
@@ -251,7 +257,7 @@ def write(lines):
     ]
     for name in dict.fromkeys(row["table"] for row in lines.rows):
         table = load(name)
-        text += ["", f"## {name}" + ("" if table.is_real else " (a stand-in made by the project)")]
+        text += ["", f"## {name}" + ("" if table.is_real else " (a generated stand-in)")]
         rows = [row for row in lines.rows if row["table"] == name]
         for adjacency in ADJACENCIES:
             body = []
@@ -291,7 +297,9 @@ if __name__ == "__main__":
         one(*sys.argv[2:])
     else:
         parser = argparse.ArgumentParser(description=__doc__)
-        parser.add_argument("tables", nargs="*", help="tables to run; all unless given")
+        parser.add_argument("tables", nargs="*", help="tables to run; all by default")
         parser.add_argument("--fresh", action="store_true", help="forget earlier runs")
-        parser.add_argument("--peers", action="store_true", help="run MST and AIM where no rows are kept")
+        parser.add_argument(
+            "--peers", action="store_true", help="run MST and AIM if their rows are not stored"
+        )
         run(parser.parse_args())

@@ -1,6 +1,6 @@
-"""Tables of the synthetic-data benchmark: real ones from the folder that DPEM_DATA names, else a made one.
+"""Tables of the synthetic-data benchmark: real ones from the folder DPEM_DATA, otherwise generated ones.
 
-Schemas are public choices: bounds and categories that anyone could state, columns picked by name.
+Schemas are public choices: bounds and categories that anyone could state, and columns chosen by name.
 """
 
 import os
@@ -15,17 +15,17 @@ import dpem
 
 @dataclass(frozen=True)
 class MixedTable:
-    """A table, what is public of it, and the column to predict."""
+    """A table, its public schema, and the column to predict."""
 
     name: str
     frame: pd.DataFrame
     schema: dpem.Schema
     target: str
     is_real: bool
-    is_test: np.ndarray | None = None  # where the source itself says which rows are held out
+    is_test: np.ndarray | None = None  # if the source itself defines the held-out rows
 
     def split(self, seed):
-        """Return rows to fit and rows held out: those of the source, else 30 % by the seed."""
+        """Return rows to fit and held-out rows: those that the source defines, or a random 30 %."""
         test = self.is_test
         if test is None:
             test = np.random.default_rng([seed, 5]).random(len(self.frame)) < 0.3
@@ -91,11 +91,11 @@ NAMES = tuple(_REAL)
 
 
 def load(name):
-    """Return a table, real where DPEM_DATA has it, else a made one."""
+    """Return a table: the real one if DPEM_DATA has it, otherwise a generated one."""
     folder = os.environ.get("DPEM_DATA")
     path = Path(folder) / f"{name}.parquet" if folder else None
     if path is None or not path.is_file():
-        frame, schema, target = made_table(sum(map(ord, name)), 891 if name == "titanic" else 30_000, 12)
+        frame, schema, target = generated_table(sum(map(ord, name)), 891 if name == "titanic" else 30_000, 12)
         return MixedTable(name, frame, schema, target, is_real=False)
     frame = pd.read_parquet(path)
     is_test = (frame["split"] == "test").to_numpy() if "split" in frame else None
@@ -104,7 +104,7 @@ def load(name):
     columns, target = _REAL[name]
     declared = {}
     for column, numbers in columns.items():
-        # The files' category types list what their public code books list.
+        # The category types of the files list what their public codebooks list.
         declared[column] = numbers or {
             "kind": "categorical",
             "categories": sorted(map(str, frame[column].cat.categories)),
@@ -115,11 +115,11 @@ def load(name):
     return MixedTable(name, frame[list(columns)], schema, target, is_real=True, is_test=is_test)
 
 
-# -- made tables -------------------------------------------------------------------------------------------
+# -- generated tables ----------------------------------------------------------------------------------------
 
 
-def made_table(seed, n, m):
-    """Make a mixed table: a random tree of columns, each drawn from a law that its parent and a class shift.
+def generated_table(seed, n, m):
+    """Generate a mixed table: a random tree of columns; a parent and a class shift the law of each.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def made_table(seed, n, m):
         if j == m - 1:
             kind = "boolean"
         name = f"{kind}_{j}"
-        declared[name], frame[name] = _made_column(kind, signal, rng)
+        declared[name], frame[name] = _generated_column(kind, signal, rng)
         if rng.random() < 0.3 and j < m - 1:
             chance = 0.15 / (1 + np.exp(-signals[int(rng.integers(j + 1))]))
             frame[name] = frame[name].mask(rng.random(n) < chance)
@@ -149,7 +149,7 @@ def made_table(seed, n, m):
     return pd.DataFrame(frame), dpem.Schema(declared), name
 
 
-def _made_column(kind, signal, rng):
+def _generated_column(kind, signal, rng):
     if kind == "boolean":
         return {"kind": "boolean"}, pd.Series(signal > rng.normal(0, 0.8)).astype("boolean")
     if kind in {"categorical", "ordered"}:
@@ -164,7 +164,7 @@ def _made_column(kind, signal, rng):
     shape = int(rng.integers(4))
     if shape == 0:
         values, bounds = signal * 10 + 50, [0, 100]
-    elif shape == 1:  # skewed, far from its bound
+    elif shape == 1:  # skewed, far below its bound
         values, bounds = np.exp(signal) * 20, [0, 1000]
     elif shape == 2:  # mostly zero
         values, bounds = np.maximum(signal - rng.uniform(0.5, 1.5), 0) ** 2 * 300, [0, 5000]

@@ -1,22 +1,28 @@
-"""How the constants of private factor analysis are judged: on made data.
+"""How the constants of private factor analysis were chosen, on generated data.
 
-Run it with ``make experiment-factor``. It prints, for each made table and epsilon, the excess negative
-log-likelihood over plain EM; for made pictures, the variance that ten factors capture of held-out ones,
-relative to ten non-private principal components, beside what ten cosine images capture; and how well the
-directions of as many equal factors are found as `dpem.factors_allowed` says, of half and of twice as many. To
-try a constant, name it: ``--set COUNT_SCALE=0.3 _LARGEST_EDGE=1``.
+Run it with ``make experiment-factor``. It prints three things: for each generated table and epsilon, the
+excess negative log-likelihood over plain EM; for generated pictures, the variance of held-out pictures that
+ten factors capture, relative to ten non-private principal components, and that of ten cosine images; and how
+well the directions of equal factors are found, for as many factors as `dpem.factors_allowed` says, for half
+and for twice as many. Set a constant by name to try it: ``--set COUNT_SCALE=0.3 _LARGEST_EDGE=1``.
 
-Tried on these sets, 3 or 4 seeds each. Rounds of moments: one to five, of equal or growing shares (four,
-7, 10, 18 and 45 %, are taken; one where noise covers all); moments of all rounds averaged (no gain).
-Frames: whitening, with and without a ridge where noise is large (taken, edge 2; 0.3 to 5 differ little).
-Clipping radii from -1.4 to 20 standard deviations of |z|^2 (by the noise level, from -1 to 3). Shrinkage of
-the difference from the frame: none, optimal for few spikes, rotation-invariant (taken) with its smoothing at
-a fourth to twice d^(-1/3), entry by entry with an empirical prior (no gain); zero where nothing stands out
-(taken). The size measured beside the moment with 0 to 3 % a round, cut at 3, 5, 10 times the average or by
-the noise level (taken). James-Stein with 1, 2 and 3 (taken) deviations. Widths of columns alike, or of
-ordered directions by octaves (taken for a basis). 40 to 256 directions for pictures. Where a moment does not
-fit its frame: a smaller frame, a larger moment with variances that are not trusted (taken); without it rare
-columns end up a thousand times too narrow.
+What was tried on these data, with 3 or 4 seeds each:
+
+- Rounds of moments: one to five, with equal or growing shares (chosen: four with 7, 10, 18 and 45 %; one if
+  noise covers everything). Averaging the moments of all rounds (no gain).
+- Frames: whitening, with and without a ridge if noise is large (chosen: with, edge 2; 0.3 to 5 differ
+  little).
+- Clipping radii: from -1.4 to 20 standard deviations of |z|^2 (chosen by the noise level, from -1 to 3).
+- Shrinkage of the difference from the frame: none; optimal for few spikes; rotation-invariant (chosen) with
+  its smoothing at a quarter to twice d^(-1/3); entry by entry with an empirical prior (no gain); zero if
+  nothing stands out (chosen).
+- Size, measured together with the moment: 0 to 3 % per round, clipped at 3, 5 or 10 times the average or by
+  the noise level (chosen).
+- James-Stein with 1, 2 and 3 (chosen) standard deviations.
+- Widths: the same for all columns, or by octaves of ordered directions (chosen for a basis).
+- Directions for pictures: 40 to 256.
+- If a moment does not fit its frame: a smaller frame, or a larger moment whose variances are not trusted
+  (chosen). Without this, rare columns end up a thousand times too narrow.
 """
 
 import argparse
@@ -29,7 +35,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 from factor import captured
-from factor_data import made_pictures
+from factor_data import generated_pictures
 
 import dpem
 from dpem.models.factor_analysis import fit as factor_fit
@@ -41,7 +47,7 @@ MODULES = (factor_fit, factor_round)
 
 
 def table(d, k, n, seed, *, units=1.0, tails=None):
-    """Draw rows of k factors, columns of units that differ by up to e^(2 units), Student-t where wanted."""
+    """Draw rows from k factors, with column units that differ by up to e^(2 units), optionally Student-t."""
     rng = np.random.default_rng(seed)
     unit = np.exp(rng.uniform(-units, units, d))
     loadings = rng.standard_normal((d, k)) * np.linspace(1.5, 0.5, k)
@@ -54,7 +60,7 @@ def table(d, k, n, seed, *, units=1.0, tails=None):
 
 
 def rare(d, k, n, seed):
-    """Draw columns of zeros and ones, from one in a thousand to one in three, that share k factors."""
+    """Draw binary columns that share k factors; ones are from one in a thousand to one in three."""
     rng = np.random.default_rng(seed)
     latent = rng.standard_normal((n, k)) @ rng.standard_normal((k, d)) + rng.standard_normal((n, d))
     often = np.exp(rng.uniform(np.log(1e-3), np.log(0.3), d))
@@ -73,7 +79,7 @@ TABLES = {
 
 
 def overlap(n, d, k, epsilon, seed):
-    """Return the part of the directions of k equal factors, half of all variance, that is found."""
+    """Return the fraction found of the directions of k equal factors with half of all variance."""
     rng = np.random.default_rng(seed)
     directions = np.linalg.qr(rng.standard_normal((d, d)))[0][:, :k]
     rows = rng.standard_normal((n, k)) @ directions.T * math.sqrt(d / (2 * k))
@@ -110,7 +116,7 @@ def main():
     print(f"{'pictures at epsilon':<26}" + "".join(f"{e:10g}" for e in PICTURE_EPSILONS) + "   no data")
     basis = dpem.cosine_basis((32, 32), 64, constant=False)
     for picture_seed in (0, 1):
-        rows = made_pictures(32, 400, picture_seed)
+        rows = generated_pictures(32, 400, picture_seed)
         fit, test = rows[:320], rows[320:]
         relative = test - fit.mean(axis=0)
         leading = np.linalg.svd(fit - fit.mean(axis=0), full_matrices=False)[2][:10]
@@ -122,7 +128,8 @@ def main():
             line.append(np.mean([captured(m.components_.T, relative) for m in models]) / best)
         line.append(captured(basis[:, :10], relative) / best)
         print(
-            f"{'made, draw ' + str(picture_seed):<26}" + "".join(f"{part:10.3f}" for part in line), flush=True
+            f"{'generated, draw ' + str(picture_seed):<26}" + "".join(f"{part:10.3f}" for part in line),
+            flush=True,
         )
     print(f"{'rows, columns, epsilon':<26}{'allowed':>10}{'half':>10}{'as many':>10}{'twice':>10}")
     for n, d, epsilon in ((4000, 40, 0.1), (4000, 40, 0.3), (50_000, 100, 0.1)):

@@ -1,17 +1,23 @@
-"""How the constants of private k-means are judged: on made data.
+"""How the constants of private k-means were chosen, on generated data.
 
-Run it with ``make experiment-kmeans``. It prints, for each made set and epsilon, the mean (and median)
-excess of the normalised intra-cluster variance over the best plain fit. To try a constant, change it in the
-source and run again.
+Run it with ``make experiment-kmeans``. It prints, for each generated data set and epsilon, the mean (and
+median) excess of the normalised intra-cluster variance over the best plain fit. To try a constant, change it
+in the source and run again.
 
-Tried on sets of these kinds (other draws of them): bins of a quarter or half an octave and 1, 2 or 3
-standard deviations of allowance for the radius, 5 or 10 % of hidden rows; 3, 5 or 8 Lloyd steps; a grid
-density of 0.15, 0.4 or 1; three ways to judge a start. Steps and judges differ by no more than the noise of
-the runs. A uniform grid, or cells that 1, 2, 3 (taken), 4 or 6 releases refine, split so that a part could
-hold 1.5, 2 (taken) or 3 standard deviations of noise, believed from 0.35 to 1 (0.7 taken) times the largest
-noise to expect; moves of centres with and without shrinkage. The rule that keeps far bins with much second
-moment was prompted by, and its limit compared on, the two Gowalla sets of the benchmark
-(docs/background/benchmarks.md). Shares of the budget are those of the design.
+What was tried on other draws of such data:
+
+- Radius: bins of a quarter or half an octave, an allowance of 1, 2 or 3 standard deviations, 5 or 10 % of
+  rows outside.
+- Lloyd steps: 3, 5 or 8. Grid density: 0.15, 0.4 or 1. Three ways to judge a start. Steps and judges differ
+  by no more than the noise of the runs.
+- Start: a uniform grid, or boxes that 1, 2, 3 (chosen), 4 or 6 releases refine. A box is split if a part
+  could hold 1.5, 2 (chosen) or 3 standard deviations of noise; its count is used from 0.35 to 1 (chosen: 0.7)
+  times the largest noise to expect.
+- Moves of centres, with and without shrinkage.
+
+The two Gowalla tables of the benchmark prompted the rule that keeps distant bins with much of the second
+moment, and its limit was compared on them (docs/background/benchmarks.md). The shares of the budget are those
+of the design.
 """
 
 import argparse
@@ -33,7 +39,7 @@ def unit(rows):
 
 
 def cities(rng, n, n_cities, power):
-    """Points around cities of Zipf-distributed size on a map."""
+    """Draw points around cities of Zipf-distributed size on a map."""
     centres = np.concatenate(
         [
             rng.normal([0.4, -0.55], [0.06, 0.12], (n_cities // 2, 2)),
@@ -47,7 +53,7 @@ def cities(rng, n, n_cities, power):
 
 
 def world(rng, n, weights, n_cities, power):
-    """Cities on continents of very unequal size."""
+    """Draw points around cities on continents of very unequal size."""
     m = len(weights)
     middles = np.stack([rng.uniform(-1, 1, m), rng.uniform(-0.4, 0.6, m)], axis=1)
     spreads = np.stack([rng.uniform(0.05, 0.15, m), rng.uniform(0.04, 0.10, m)], axis=1)
@@ -62,7 +68,7 @@ def world(rng, n, weights, n_cities, power):
     return unit(rows + rng.normal(0, 0.003, (n, 2)) * rng.choice([0.3, 1, 3], size=(n, 1)))
 
 
-def made_sets():
+def generated_sets():
     """Return {name: (rows, clusters)}."""
     rng = np.random.default_rng(11)
     few, many = rng.uniform(-0.65, 0.65, (15, 2)), rng.uniform(-1, 1, (40, 3))
@@ -88,7 +94,7 @@ def main():
     seeds = range(parser.parse_args().seeds)
     warnings.simplefilter("ignore", dpem.errors.DpemWarning)
     logs = []
-    for name, (rows, k) in made_sets().items():
+    for name, (rows, k) in generated_sets().items():
         best = min(PlainKMeans(k, n_init=10, random_state=s).fit(rows).inertia_ for s in (0, 1)) / len(rows)
         cells = []
         for epsilon in EPSILONS:

@@ -1,25 +1,34 @@
-"""How the constants of the private mixture are judged: on made data.
+"""How the constants of the private mixture were chosen, on generated data.
 
-Run it with ``make experiment-mixture``. It prints, for each made set and epsilon, the mean held-out
-log-likelihood less that of the best of six plain fits, and its mean over all sets, no set counting for worse
-than -1.5. To try a constant, name it: ``--set _STEPS=4 _COUNT_SCALE=0.5``.
+Run it with ``make experiment-mixture``. It prints, for each generated data set and epsilon, the mean held-out
+log-likelihood minus that of the best of six plain fits, and the mean over all data sets, in which no data set
+counts as worse than -1.5. Set a constant by name to try it: ``--set _STEPS=4 _COUNT_SCALE=0.5``.
 
-Tried on these sets, 3 to 6 seeds each, and for the weight of counts on more draws of the overlapping one:
-covariances of the start at 0.6 of the pooled one, at its volume over the components (taken), and at what
-k-means leaves within clusters; equal weights or noisy counts (taken); a start of 5, 10 (taken), 15 and 20 %
-of the budget; 3.5, 4, 5 (taken) and 7 over the root of the noise level for the steps; budgets that grow
-from step to step by 1, 1.1 and 1.25, or by 2 (taken) and 4 from the first to the last; counts of weight
-0.25, 0.35, 0.5 and 0.7 (few columns want more, ten want less: 0.6 over the fourth root of the columns, 0.35
-at least, is taken); clipping radii from half to twice the design's; averages that forget 0.6, 0.8 (taken)
-and 0.95; noise levels of 0.4 (taken) and 0.6 for the number of components. Beyond the start, the growth and
-the weight of counts, differences are within the noise of the runs: choices rather than optima.
+What was tried on these data, with 3 to 6 seeds each (the weight of counts also on more draws of the
+overlapping data set):
 
-With ``--wide`` the sets have 20 to 80 columns and the epsilons are smaller. On these, 3 seeds each:
-covariances believed as a whole, or part by part in the pool alone, or in the pool and the tied covariance
-(taken: better on every set, by up to a hundred nats at the smaller epsilons, and no different on the sets
-above); a mean variance that counts as seen at 1.5, 2 (taken) and 3 deviations of its noise; for one
-component two rounds of the pool or three (taken), a first one of 5 % (taken) or 10 %, and at least 3 (taken)
-or 5 steps.
+- Covariances of the start: 0.6 times the pooled one; its volume divided by the components (chosen); the
+  variance that k-means leaves within clusters.
+- Weights of the start: equal, or noisy counts (chosen).
+- Budget of the start: 5, 10 (chosen), 15 and 20 %.
+- Number of steps: 3.5, 4, 5 (chosen) and 7 over the root of the noise level.
+- Growth of the budget: by 1, 1.1 and 1.25 from step to step; by 2 (chosen) and 4 from the first to the last.
+- Weight of counts: 0.25, 0.35, 0.5 and 0.7. Few columns need more and ten need less (chosen: 0.6 over the
+  fourth root of the columns, at least 0.35).
+- Clipping radii: from half to twice those of the design.
+- Averages: forgetting factors of 0.6, 0.8 (chosen) and 0.95.
+- Noise level for the number of components: 0.4 (chosen) and 0.6.
+
+Except for the start, the growth and the weight of counts, differences are within the noise of the runs. These
+constants are choices rather than optima.
+
+With ``--wide`` the data sets have 20 to 80 columns and the epsilons are smaller. Tried with 3 seeds each:
+
+- Covariances used as a whole; part by part in the pool alone; in the pool and the tied covariance (chosen:
+  better on every data set, by up to a hundred nats at the smaller epsilons, and the same on those above).
+- A mean variance that counts as seen at 1.5, 2 (chosen) and 3 standard deviations of its noise.
+- For one component: two or three (chosen) rounds of the pool, a first one of 5 % (chosen) or 10 %, and at
+  least 3 (chosen) or 5 steps.
 """
 
 import argparse
@@ -50,7 +59,7 @@ def boxed(rows, low, high):
 
 
 def gaussians(d, k, n, seed, separation, concentration=5.0):
-    """Draw from k Gaussians with eigenvalues from .3 to 3."""
+    """Draw from k Gaussians with eigenvalues from 0.3 to 3."""
     rng = np.random.default_rng(seed)
     weights = rng.dirichlet(np.full(k, concentration))
     means = rng.standard_normal((k, d)) * separation / np.sqrt(2)
@@ -66,7 +75,7 @@ def gaussians(d, k, n, seed, separation, concentration=5.0):
 
 
 def heavy(rng, n):
-    """Four Student-t clusters, 1 % of rows far out."""
+    """Draw from four Student-t clusters, with 1 % of the rows far away."""
     centres = rng.standard_normal((4, 4)) * 4
     labels = rng.integers(4, size=n)
     rows = centres[labels] + rng.standard_t(3, (n, 4))
@@ -78,7 +87,7 @@ def heavy(rng, n):
 
 
 def census(rng, n):
-    """Six columns as a census has them: skewed, and with most of their rows at one value."""
+    """Draw six columns like those of a census: skewed, or with most rows at one value."""
     gain = np.where(rng.random(n) < 0.08, rng.lognormal(8, 1, n), 0)
     loss = np.where(rng.random(n) < 0.04, rng.normal(1900, 300, n), 0)
     hours = np.where(rng.random(n) < 0.45, 40, rng.normal(40, 12, n))
@@ -87,7 +96,7 @@ def census(rng, n):
     return boxed(rows, np.array([0, 0, 1, 0, 0, 0]), np.array([120, 1.5e6, 16, 1e5, 5e3, 100]))
 
 
-def made_sets():
+def generated_sets():
     """Return {name: (rows, components)}; the last eleventh of the rows is for testing."""
     rng = np.random.default_rng(5)
     modes, towns = rng.uniform(-0.7, 0.7, (60, 2)), rng.uniform(-0.65, 0.65, (200, 2))
@@ -113,7 +122,7 @@ def made_sets():
 
 
 def wide_sets():
-    """Return {name: (rows, components)} of many columns."""
+    """Return {name: (rows, components)} with many columns."""
     rng = np.random.default_rng(77)
     falling = np.exp(-np.arange(60) / 10)
     loadings = rng.standard_normal((80, 6)) * np.exp(rng.normal(0, 0.7, (80, 1)))
@@ -154,7 +163,7 @@ def main():
     """Print the table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--wide", action="store_true", help="sets of many columns")
+    parser.add_argument("--wide", action="store_true", help="data sets of many columns")
     parser.add_argument("--set", nargs="*", default=[], metavar="NAME=NUMBER")
     arguments = parser.parse_args()
     for name, value in (text.split("=") for text in arguments.set):
@@ -165,7 +174,7 @@ def main():
             raise SystemExit(f"There is no constant {name}.")
     warnings.simplefilter("ignore")
     gaps = []
-    for name, (rows, k) in (wide_sets() if arguments.wide else made_sets()).items():
+    for name, (rows, k) in (wide_sets() if arguments.wide else generated_sets()).items():
         cut = len(rows) * 10 // 11
         train, test = rows[:cut], rows[cut:]
         best = plain_score(train, test, k)

@@ -1,1 +1,1 @@
-"""Made-up inputs against everything that reads what others wrote. Run it with ``make fuzz``."""
+"""Feed generated inputs to everything that reads files or declarations. Run it with ``make fuzz``."""

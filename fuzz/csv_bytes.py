@@ -1,4 +1,4 @@
-"""CSV that no writer wrote: any bytes are rows, or one refusal; without quotes every line is a row."""
+"""Arbitrary bytes as CSV: they are rows or one error; without quotes, each line is a row."""
 
 import re
 
@@ -16,12 +16,12 @@ _PIECES = [
     b"nan", b" ", b'"', b'""', b'"\n', b'",', b"\0", b"\xff", b"\xef\xbb\xbf", b"\xc3\xa9", b"\t", b";",
     b"\\", b"'", b"#", b"x" * 99,
 ]  # fmt: skip
-_BLOCKS = [1 << 22, 7, 64]  # bytes that are read at a time
+_BLOCKS = [1 << 22, 7, 64]  # bytes per read
 _HEAD = [b"", b"age,dose,sex\n", b"age,dose,sex\r\n", b"sex,x,dose,age\r", b"\xef\xbb\xbfage,dose,sex\n"]
 
 
 def check(value):
-    """Read bytes; where no quote is in them, compare each line with its row."""
+    """Read bytes; if they contain no quote, compare each line with its row."""
     start, pieces, block = value
     content = start + b"".join(pieces)
     file = scratch() / "bytes.csv"
@@ -30,7 +30,7 @@ def check(value):
         rows = rows_of(Files(file), SCHEMA, block)
     except DpemError as error:
         assert str(error)
-        assert b'"' in content or isinstance(error, InvalidArgumentError)  # of names, never of rows
+        assert b'"' in content or isinstance(error, InvalidArgumentError)  # about names, never about rows
         return False
     if b'"' not in content:
         text = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
@@ -45,7 +45,7 @@ def check(value):
 
 
 def _files(drawn):
-    """Yield files that end earlier and earlier, in blocks of all sizes."""
+    """Yield files that end ever earlier, in blocks of all sizes."""
     start, pieces = drawn
     for end in range(len(pieces), 0, -2):
         yield start, pieces[:end], _BLOCKS[end % len(_BLOCKS)]
@@ -53,7 +53,7 @@ def _files(drawn):
 
 TARGET = Target(
     "CSV bytes",
-    "pieces of CSV in any order behind a line of names or none, in blocks of a few bytes too",
+    "pieces of CSV in any order, with and without a header, also in small blocks",
     40_000,
     st.tuples(st.sampled_from(_HEAD), st.lists(st.sampled_from(_PIECES), min_size=1, max_size=16)),
     _files,

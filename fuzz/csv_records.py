@@ -1,4 +1,4 @@
-"""CSV as a writer writes it: a record is a row, and its text changes no other row."""
+"""CSV as a writer writes it: each record is a row, and its text changes no other row."""
 
 import csv
 import gzip
@@ -28,7 +28,7 @@ SCHEMA = Schema(
     }
 )
 _HEADS = [("age", "dose", "sex"), ("sex", "note", "age", "dose"), ("dose", 'a "b", c\nd', "sex", "", "age")]
-_DIALECTS = [  # as the RFC has it; and others whose writers quote what has to be quoted
+_DIALECTS = [  # as in the RFC, and others whose writers quote all cells
     {"lineterminator": "\r\n"},
     {"lineterminator": "\n", "quoting": csv.QUOTE_ALL},
     {"lineterminator": "\r", "quoting": csv.QUOTE_ALL},
@@ -36,7 +36,7 @@ _DIALECTS = [  # as the RFC has it; and others whose writers quote what has to b
 _CELL = st.lists(
     st.sampled_from([*PIECES, '"', '""', ",", ";", "\n", "\r", "\r\n", "F", "1"]), max_size=3
 ).map("".join)
-_BLOCKS = [1 << 22, 7, 64]  # bytes that are read at a time: lines are longer than a block, or cut by one
+_BLOCKS = [1 << 22, 7, 64]  # bytes per read: lines are longer than a block, or cross its end
 
 
 class Options(NamedTuple):
@@ -63,7 +63,7 @@ _OPTIONS = st.builds(
 
 @st.composite
 def _files(draw):
-    """Draw names, records, another record, and how they are written and read."""
+    """Draw column names, records, a replacement record, and the options of the file."""
     head = draw(st.sampled_from([*_HEADS, ("dose",)]))
     whole = st.lists(_CELL, min_size=len(head), max_size=len(head)).map(tuple)
     record = whole | whole | whole | st.lists(_CELL, max_size=len(head) + 2).map(tuple)
@@ -72,14 +72,14 @@ def _files(draw):
 
 
 def _replaced(drawn):
-    """Yield the records with each of them in its turn to be replaced."""
+    """Yield the records, with each of them in turn to be replaced."""
     head, records, other, options = drawn
     for place in range(len(records)):
         yield head, records, place, other, options
 
 
 def _written(head, records, options):
-    """Write the records; return what reads them."""
+    """Write the records and return the files to read."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, **_DIALECTS[options.dialect], delimiter=options.delimiter)
     if options.named:
@@ -98,7 +98,7 @@ def _written(head, records, options):
 
 @contextmanager
 def blocks_of(size):
-    """Read this many bytes of CSV at a time."""
+    """Set the number of bytes of CSV per read."""
     usual, file_formats._CSV_BLOCK = file_formats._CSV_BLOCK, size
     try:
         yield
@@ -107,7 +107,7 @@ def blocks_of(size):
 
 
 def rows_of(files, schema, block):
-    """Return the rows that a fit would see, each as bytes, in the order of reading."""
+    """Return the rows that a fit would read, in order, each as bytes."""
     with blocks_of(block):
         source = open_rows(files, schema)
         rows = np.concatenate(
@@ -118,7 +118,7 @@ def rows_of(files, schema, block):
 
 
 def parsed(head, record, schema):
-    """Return what a record should become, by Python's numbers or the schema's own parsing of each cell."""
+    """Return the expected row of a record, from Python's float or the schema's parser for each cell."""
     cells = dict(zip(head, record, strict=True)) if len(record) == len(head) else {}
     names = [name for name in head if name in SCHEMA.names] if schema is None else schema.names
     if schema is None:
@@ -133,11 +133,11 @@ def parsed(head, record, schema):
 
 @lru_cache(maxsize=1)
 def _rows(head, records, options):
-    """Read records, and compare each row with its record; return the rows."""
+    """Read records, compare each row with its record, and return the rows."""
     schema = SCHEMA.select([name for name in SCHEMA.names if name in head]) if options.schema else None
     files = _written(head, records, options)
     rows = rows_of(files, schema, options.block)
-    records = [record or ("",) * len(head) for record in records]  # an empty line: all cells are missing
+    records = [record or ("",) * len(head) for record in records]  # an empty line has only missing cells
     if not options.named:
         records = [_unmarked(records[0]), *records[1:]]
     expected = [parsed(head, record, schema) for record in records]
@@ -145,7 +145,7 @@ def _rows(head, records, options):
     ragged = [row for row, record in zip(expected, records, strict=True) if len(record) != len(head)]
     assert rows == whole + ragged
     with blocks_of(options.block):
-        try:  # where answers are for rows in their order, no line may be out of place
+        try:  # if results are in row order, no line may be out of place
             in_order = open_rows(files, schema).in_memory().block()
         except DataError:
             assert ragged
@@ -156,14 +156,14 @@ def _rows(head, records, options):
 
 
 def _unmarked(record):
-    """Take off a mark of the order of bytes where a file begins with it: it is no part of the first cell."""
+    """Remove a byte order mark at the start of a file: it is not part of the first cell."""
     if record and record[0].startswith("\ufeff") and not set(record[0]) & set('",;\t|\r\n'):
         return (record[0][1:], *record[1:])
     return record
 
 
 def check(value):
-    """Read a file, and the same with one record replaced: one row changes at most."""
+    """Read a file, and the file with one record replaced: at most one row changes."""
     head, records, place, other, options = value
     before = Counter(_rows(head, records, options))
     after = Counter(_rows.__wrapped__(head, (*records[:place], other, *records[place + 1 :]), options))
@@ -174,7 +174,7 @@ def check(value):
 
 TARGET = Target(
     "CSV records",
-    "files as writers write them: rows beside Python's csv, one record replaced, blocks of a few bytes",
+    "files by Python's csv writer: rows compared with the records, one record replaced, small blocks",
     25_000,
     _files(),
     _replaced,

@@ -1,4 +1,4 @@
-"""Events from descriptions: refused, or an event that describes itself in the same words."""
+"""Events from descriptions: rejected, or an event with an equal description."""
 
 import json
 
@@ -17,7 +17,7 @@ WHOLE = [_GAUSSIAN, _LAPLACE, _BOTH, {"event": "composed", "parts": [{"count": 1
 
 
 def check(description):
-    """Rebuild an event, describe it, and charge it."""
+    """Rebuild an event, describe it, and compute its mu."""
     try:
         event = event_from_dict(description)
     except InvalidArgumentError as error:
@@ -29,4 +29,4 @@ def check(description):
     return True
 
 
-TARGET = Target("events", "descriptions of events, changed", 120_000, changed_trees(WHOLE), each_place, check)
+TARGET = Target("events", "changed descriptions of events", 120_000, changed_trees(WHOLE), each_place, check)

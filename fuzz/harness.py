@@ -1,7 +1,7 @@
-"""What a target is, and how it is run: inputs counted, refusals told from failures, nothing stored.
+"""Fuzz targets, and how to run them: count inputs, distinguish rejections from failures, store nothing.
 
-A target's check returns whether an input was accepted; an input that it refuses must raise nothing but the
-error that the documentation names. Whatever else is raised, or warned of, is a failure.
+The check of a target returns whether it accepted an input. A rejected input must raise the documented error.
+Any other error, and any warning, is a failure.
 """
 
 import atexit
@@ -26,28 +26,28 @@ from hypothesis.stateful import run_state_machine_as_test
 
 __all__ = ["Outcome", "Target", "bounded_memory", "run", "scratch"]
 
-_DRAWS = 200  # of one search: Hypothesis keeps a tree of all that it drew
-_MEMORY = 1 << 30  # bytes that one input may take at most
+_DRAWS = 200  # limit of one search: Hypothesis keeps a tree of all draws
+_MEMORY = 1 << 30  # largest number of bytes that one input may use
 
 
 @dataclass(frozen=True)
 class Target:
-    """One thing that reads inputs.
+    """A parser or reader, with its generated inputs.
 
     Attributes
     ----------
     name, what : str
-        For the table.
+        Name and description in the table.
     examples : int
-        How many inputs the record has.
+        Usual number of inputs.
     drawn : SearchStrategy, optional
-        Draws what a family of inputs is made of: a draw costs more than most inputs do.
+        Draws the basis of a family of inputs, since one draw costs more than most inputs.
     family : callable, optional
-        Makes the inputs of a family.
+        Generates the inputs of a family.
     check : callable, optional
-        Takes an input; returns whether it was accepted, and raises where a property does not hold.
+        Takes an input and returns whether it was accepted; raises if a property does not hold.
     machine : type, optional
-        Instead of both, a state machine, which counts its own steps in `steps`; a run of it is one input.
+        A state machine instead of both; one run of it is one input.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Target:
 
 @dataclass
 class Outcome:
-    """What came of the inputs of one target."""
+    """The results of one target."""
 
     inputs: int = 0
     accepted: int = 0
@@ -70,7 +70,7 @@ class Outcome:
     failures: Counter[str] = field(default_factory=Counter)
 
     def add(self, other):
-        """Add what came of further inputs."""
+        """Add the results of further inputs."""
         self.inputs += other.inputs
         self.accepted += other.accepted
         self.refused += other.refused
@@ -79,9 +79,9 @@ class Outcome:
 
 
 def run(target, examples, first_seed=0, *, show=True):
-    """Run inputs until there are so many, in searches with seeds of their own; return what came of them.
+    """Run the given number of inputs, in searches with different seeds; return the results.
 
-    Where something fails, and `show` is on, search again for a small input that does, and print it.
+    After a failure, with `show`, search again for a small input that causes it, and print it.
     """
     outcome = Outcome()
     while outcome.inputs < examples:
@@ -133,7 +133,7 @@ def _tally(target, family, most, outcome):
             accepted = checked(target, value)
         except KeyboardInterrupt:
             raise
-        except BaseException as error:  # some libraries raise others than Exception
+        except BaseException as error:  # some libraries raise errors that are not Exceptions
             outcome.failures[_place(error)] += 1
         else:
             outcome.accepted += accepted
@@ -141,7 +141,7 @@ def _tally(target, family, most, outcome):
 
 
 def checked(target, value):
-    """Return whether an input is accepted; a warning is an error, and so is one that nobody could catch."""
+    """Return whether an input is accepted; warnings and uncatchable errors are failures."""
     uncaught = []
     usual, sys.unraisablehook = sys.unraisablehook, uncaught.append
     try:
@@ -151,12 +151,12 @@ def checked(target, value):
     finally:
         sys.unraisablehook = usual
     if uncaught:
-        raise AssertionError(f"Ignored where it was raised: {uncaught[0].exc_value!r}")
+        raise AssertionError(f"Error that nobody could catch: {uncaught[0].exc_value!r}")
     return accepted
 
 
 def _place(error):
-    """Say where an error was raised, and nothing of the input."""
+    """Return the type and place of an error, and nothing about the input."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
 
@@ -198,7 +198,7 @@ def _run_machine(machine, examples, number, outcome):
 
 @cache
 def scratch():
-    """Return a folder for files, in memory where there is one there; removed at the end."""
+    """Return a temporary folder, in memory if possible; it is removed at exit."""
     in_memory = Path("/dev/shm")
     folder = Path(tempfile.mkdtemp(prefix="fuzz-", dir=in_memory if in_memory.is_dir() else None))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -207,7 +207,7 @@ def scratch():
 
 @contextmanager
 def bounded_memory():
-    """Let an input that asks for much memory fail with a MemoryError."""
+    """Limit the memory, so that an input that needs too much fails with a MemoryError."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + _MEMORY, hard))

@@ -1,4 +1,4 @@
-"""Cells that are objects of any kind: no cell raises, warns, or changes what another becomes."""
+"""Cells that are objects of any kind: no cell raises an error, warns, or changes another cell."""
 
 import datetime as dt
 import decimal
@@ -29,7 +29,7 @@ _MAY_MISS = np.array([column.missing for column in SCHEMA.columns])
 
 
 class Hostile:  # noqa: PLW1641  (its hash raises too)
-    """A cell that raises whatever is done with it."""
+    """A cell that raises an error on every operation."""
 
     def __init__(self, error=RuntimeError):
         object.__setattr__(self, "error", error)
@@ -47,7 +47,7 @@ class Hostile:  # noqa: PLW1641  (its hash raises too)
 
 
 class Liar(float):
-    """A number that says that it is another one each time, or none."""
+    """A float that raises an error when it is converted."""
 
     def __float__(self):
         raise OverflowError("secret")
@@ -57,7 +57,7 @@ class Liar(float):
 
 
 class Text(str):
-    """A text that fails when it is looked at."""
+    """A string that raises an error when it is printed, hashed or compared."""
 
     __slots__ = ()
 
@@ -88,7 +88,7 @@ _ROW = st.lists(st.integers(0, len(CELLS) - 1), min_size=5, max_size=5)
 
 
 def _tables(drawn):
-    """Yield how a table is made, its rows, a row to replace and another one for it."""
+    """Yield the kind of table, its rows, the row to replace and its replacement."""
     rows, other = drawn
     for make in ("frame", "lists", "array", "masked"):
         for place in range(len(rows)):
@@ -118,7 +118,7 @@ def _block(table):
 
 
 def check(value):
-    """Read a table, each row by itself, and the table with one row replaced."""
+    """Read a table, each row alone, and the table with one row replaced."""
     make, rows, place, other = value
     block = _block(_made(make, rows))
     assert block.shape == (5, len(rows))
@@ -134,7 +134,7 @@ def check(value):
 
 TARGET = Target(
     "cells of objects",
-    "tables of hostile objects: frames, arrays, masked arrays, lists of lists; each row alone, one replaced",
+    "data frames, arrays, masked arrays and lists of hostile objects; each row alone, one row replaced",
     25_000,
     st.tuples(st.lists(_ROW, min_size=1, max_size=4), _ROW),
     _tables,

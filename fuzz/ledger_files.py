@@ -1,4 +1,4 @@
-"""Ledgers with some bytes changed: the same content as before, or an error; nothing in between."""
+"""Ledgers with changed bytes: either the same content as before, or an error."""
 
 import json
 from functools import cache
@@ -14,7 +14,7 @@ __all__ = ["TARGET"]
 
 @cache
 def _whole():
-    """Return the bytes of a ledger, what it says, and its head."""
+    """Return the bytes of a ledger, its export, and its head."""
     file = scratch() / "whole"
     ledger = Ledger.create(file, name="clinic", cap_epsilon=1.0, cap_delta=1e-6, rows_per_person=2)
     for event in (GaussianEvent(50.0), LaplaceEvent(0.01), ComposedEvent(((GaussianEvent(70.0), 3),))):
@@ -23,7 +23,7 @@ def _whole():
 
 
 def _files(changes):
-    """Yield changed files: places all over it, most of which SQLite left empty, and where records are."""
+    """Yield changed files: at places all over the file, mostly empty, and where the records are."""
     content = _whole()[0]
     yield from each_shift((content, changes[1]), 8)
     end = content.rindex(b"clinic") + 400  # the end of the page with the terms
@@ -35,7 +35,7 @@ def _files(changes):
 
 
 def check(content):
-    """Open a changed file: with a head kept outside, it holds what it held, and it can be charged on."""
+    """Open a changed file: if it verifies against a head, its content is unchanged and it can be charged."""
     _, said, head = _whole()
     file = scratch() / "changed"
     file.write_bytes(content)
@@ -50,7 +50,7 @@ def check(content):
         try:
             spend = ledger.spend(GaussianEvent(1000.0), purpose="more", analyst="tester")
             ledger.verify(head)
-        except DpemError as error:  # a page that only a charge needs
+        except DpemError as error:  # in a page that only a charge reads
             assert str(error)
             return False
         assert ledger.history()[-1] == spend
@@ -60,7 +60,7 @@ def check(content):
 
 TARGET = Target(
     "ledger files",
-    "a real ledger, bytes flipped, set, inserted and cut, then read, verified and charged on",
+    "a real ledger with bytes flipped, set, inserted and cut; then read, verified and charged",
     25_000,
     changed_bytes([b""]),
     _files,

@@ -1,4 +1,4 @@
-"""A ledger beside exact arithmetic: charges, refusals, many handles, kept heads, and changed copies."""
+"""A ledger compared with exact arithmetic: charges, rejections, several handles, heads, changed copies."""
 
 import itertools
 import json
@@ -29,7 +29,7 @@ from fuzz.harness import Target, scratch
 
 __all__ = ["TARGET", "LedgerMachine"]
 
-UNIT = Fraction(1, 2**100)  # charges are rounded up to multiples of it, and the cap down
+UNIT = Fraction(1, 2**100)  # charges are rounded up to multiples of it, the cap is rounded down
 _FILES = itertools.count()
 _TRIGGERS = ("terms_are_fixed", "terms_stay", "spend_is_fixed", "spend_stays", "spend_grows")
 _TAMPER = [
@@ -75,7 +75,7 @@ def least_noise(square):
 
 
 class LedgerMachine(RuleBasedStateMachine):
-    """Every step is done on a file, and in a list of what was charged."""
+    """Every step is applied to a file and to a list of charges."""
 
     @initialize(
         epsilon=st.sampled_from([0.01, 0.5, 1.0, 8.0]),
@@ -84,16 +84,16 @@ class LedgerMachine(RuleBasedStateMachine):
         unit=st.sampled_from([PrivacyUnit(), PrivacyUnit(3), PrivacyUnit(2, "patient")]),
     )
     def create(self, epsilon, delta, adjacency, unit):
-        """Make the file."""
+        """Create the file."""
         self.path = scratch() / f"{next(_FILES)}.ledger"
         terms = {"adjacency": adjacency, "rows_per_person": unit.rows_per_person, "person": unit.person}
-        ledger = Ledger.create(self.path, name="made up", cap_epsilon=epsilon, cap_delta=delta, **terms)
+        ledger = Ledger.create(self.path, name="generated", cap_epsilon=epsilon, cap_delta=delta, **terms)
         self.ledgers = [ledger]
         self.terms = {"adjacency": adjacency, "unit": unit}
         self.cap = math.floor(Fraction(gaussian_dp.mu_for(epsilon, delta)) ** 2 / UNIT) * UNIT
-        self.spends = []  # what `spend` returned
-        self.total = Fraction(0)  # of exact costs
-        self.charged = Fraction(0)  # of costs, each rounded up to the unit
+        self.spends = []  # returned by `spend`
+        self.total = Fraction(0)  # exact costs
+        self.charged = Fraction(0)  # costs, each rounded up to the unit
         self.heads = [ledger.head()]
 
     def handle(self, which):
@@ -101,7 +101,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return self.ledgers[which % len(self.ledgers)]
 
     def charge(self, event, which, marked=False, seeded=False):
-        """Spend, and see that it is refused exactly where it does not fit; return whether it was charged."""
+        """Spend, and check that it is rejected exactly if it does not fit; return whether it was charged."""
         cost = math.ceil(exact_cost(event) / UNIT) * UNIT
         fits = self.charged + cost <= self.cap
         ledger = self.handle(which)
@@ -127,7 +127,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def open_again(self, which):
-        """Open a further handle, or take the place of one."""
+        """Open another handle, or replace one."""
         self.ledgers = [*self.ledgers[-2:], Ledger(self.path)]
 
     @rule(
@@ -145,7 +145,7 @@ class LedgerMachine(RuleBasedStateMachine):
         seeded=st.booleans(),
     )
     def spend(self, parts, which, marked, seeded):
-        """Charge something that costs a part of the cap, or more than is left."""
+        """Charge a fraction of the cap, or more than is left."""
         events = []
         for kind, share, count in parts:
             mu = share * math.sqrt(self.cap)
@@ -155,7 +155,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def spend_one_step_too_much_then_the_rest(self, which):
-        """No float less noise fits, and this one does."""
+        """The smallest noise that fits is accepted; one float less noise is rejected."""
         left = self.cap - self.charged
         if left >= Fraction(1, 10**20):
             noise = least_noise(left)
@@ -164,7 +164,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), part=st.sampled_from([1.0, 0.5]))
     def spend_what_is_stated_as_left(self, which, part):
-        """A plan for the epsilon that is left, as it is stated, fits."""
+        """A plan for the stated remaining epsilon fits."""
         ledger = self.handle(which)
         left = ledger.remaining()
         assert Fraction(left.mu) ** 2 <= self.cap - self.charged
@@ -174,7 +174,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), wrong=st.integers(0, 4))
     def spend_wrongly(self, which, wrong):
-        """What is not of this ledger is refused; that it was tried leaves no trace."""
+        """A charge with wrong terms or text is rejected and leaves no trace."""
         other = "add_remove" if self.terms["adjacency"] == "replace_one" else "replace_one"
         arguments = [
             {"adjacency": other},
@@ -188,7 +188,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def keep_head(self, which):
-        """Keep the newest record outside."""
+        """Store the head elsewhere."""
         head = self.handle(which).head()
         assert head.number == len(self.spends)
         assert not self.spends or head.hash == self.spends[-1].hash
@@ -196,7 +196,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9), head=st.integers(0, 99))
     def verify(self, which, head):
-        """Every head that was kept is still in the chain; one that was not is not."""
+        """Every stored head is still in the chain; any other head is not."""
         ledger = self.handle(which)
         ledger.verify(self.heads[head % len(self.heads)])
         with pytest.raises(LedgerTamperedError):
@@ -204,7 +204,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 9))
     def read(self, which):
-        """Every handle tells the same, and nothing was forgotten."""
+        """All handles read the same records, and none is lost."""
         ledger = self.handle(which)
         assert ledger.history() == self.spends
         said = json.loads(json.dumps(ledger.export()))
@@ -219,7 +219,7 @@ class LedgerMachine(RuleBasedStateMachine):
         statement=st.sampled_from(["UPDATE spend SET units = 0", "DELETE FROM terms"]),
     )
     def change_by_accident(self, which, statement):
-        """A stray statement is stopped, or has nothing to do."""
+        """A stray SQL statement is rejected, or has no effect."""
         connection = sqlite3.connect(self.path)
         if self.spends or "terms" in statement:
             with pytest.raises(sqlite3.IntegrityError, match="append-only"):
@@ -238,7 +238,7 @@ class LedgerMachine(RuleBasedStateMachine):
         return copy
 
     def _is_found(self, copy, head=None):
-        """Check that a change is found, by an error of its own, whatever is asked."""
+        """Check that every operation detects a change with its own error."""
         with pytest.raises(LedgerTamperedError):
             Ledger(copy).verify(head)
         with suppress(LedgerTamperedError):
@@ -247,20 +247,20 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.spends)
     @rule(statement=st.sampled_from(_TAMPER), number=st.integers(0, 99))
     def tamper(self, statement, number):
-        """A change to any record, its place or the terms shows."""
+        """A change to any record, its position or the terms is detected."""
         self._is_found(self._changed_copy(statement.format(1 + number % len(self.spends))))
 
     @precondition(lambda self: len(self.spends) > 1)
     @rule(number=st.integers(0, 99))
     def take_out(self, number):
-        """A record that is gone from the middle shows."""
+        """A record removed from the middle is detected."""
         number = 1 + number % (len(self.spends) - 1)
         self._is_found(self._changed_copy("DELETE FROM spend WHERE number = ?", number))
 
     @precondition(lambda self: self.spends)
     @rule(number=st.integers(0, 99))
     def cut_off(self, number):
-        """An end that was cut off shows where a head of it was kept, and not otherwise."""
+        """A removed end is detected if its head was stored, and otherwise not."""
         number = 1 + number % len(self.spends)
         copy = self._changed_copy("DELETE FROM spend WHERE number >= ?", number)
         Ledger(copy).verify()
@@ -270,7 +270,7 @@ class LedgerMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.spends)
     @rule(number=st.integers(0, 99), name=st.sampled_from(["analyst", "units", "total_units"]))
     def forge(self, number, name):
-        """One record written anew with a hash that fits it: the next one, its sums or a kept head show it."""
+        """A forged record with a matching hash is detected by the next record, its sums or a stored head."""
         number = 1 + number % len(self.spends)
         query = f"SELECT {', '.join(SPEND)} FROM spend WHERE number = ?"
         with sqlite3.connect(self.path) as connection:
@@ -301,7 +301,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 TARGET = Target(
     "ledger, step by step",
-    "runs of 25 steps on a real file beside exact fractions",
+    "runs of 25 steps on a real file, compared with exact fractions",
     2_500,
     machine=LedgerMachine,
 )

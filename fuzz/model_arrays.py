@@ -1,4 +1,4 @@
-"""Saved models whose arrays have other shapes, types or values, in files that are whole."""
+"""Saved models with arrays of other shapes, types or values, in intact files."""
 
 import numpy as np
 from hypothesis import strategies as st
@@ -36,7 +36,7 @@ _CHANGES = {
 
 
 def _files(drawn):
-    """Yield models with the same change in each of their arrays, and with one array more."""
+    """Yield models with the same change in each array, and with one additional array."""
     name, change, value, place = drawn
     arrays = parts_of(name)[1]
     for key, array in arrays.items():
@@ -57,7 +57,7 @@ def check(value):
 
 TARGET = Target(
     "model files, arrays",
-    "saved models, arrays of other shapes, types and values, left out and added",
+    "saved models with arrays of other shapes, types and values, removed or added",
     20_000,
     st.tuples(
         st.sampled_from(list(MODELS)),

@@ -1,4 +1,4 @@
-"""Saved models with some bytes changed: a model, or an error that says that it is none."""
+"""Saved models with changed bytes: either a model is loaded, or an error is raised."""
 
 from hypothesis import strategies as st
 
@@ -23,7 +23,7 @@ def check(content):
 
 TARGET = Target(
     "model files, bytes",
-    "saved models of seven estimators, bytes flipped, set, inserted and cut",
+    "saved models of seven estimators with bytes flipped, set, inserted and cut",
     20_000,
     st.tuples(st.sampled_from(list(MODELS)), changed_bytes([b""])),
     _files,

@@ -1,4 +1,4 @@
-"""Saved models whose metadata says something else, in files that are whole."""
+"""Saved models with changed metadata, in intact files."""
 
 from hypothesis import strategies as st
 
@@ -36,7 +36,7 @@ def check(value):
 
 TARGET = Target(
     "model files, metadata",
-    "saved models, each place of their metadata replaced, left out, nested or repeated",
+    "saved models with one place of the metadata replaced, removed, nested or repeated",
     25_000,
     st.sampled_from(list(MODELS)).flatmap(_changed),
     _files,

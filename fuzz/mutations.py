@@ -1,4 +1,4 @@
-"""Small changes to what is whole, in each of its places: trees as JSON has them, and bytes."""
+"""Small changes at each place of a valid input: JSON trees and bytes."""
 
 import copy
 
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 __all__ = ["JUNK", "changed_bytes", "changed_trees", "each_place", "each_shift", "trees"]
 
-# Values that are of a wrong type or range wherever they stand.
+# Values of a wrong type or range for most places.
 _INF = float("inf")
 JUNK = st.sampled_from([
     None, True, False, 0, 1, -1, 2, 0.5, -0.0, 1e-320, 1e308, _INF, -_INF, float("nan"), 2**53, 2**64,
@@ -30,7 +30,7 @@ def trees(leaves=JUNK):
 
 
 def paths_of(tree):
-    """Return where everything in a tree is, as keys from the top."""
+    """Return the paths of all nodes of a tree, as keys from the root."""
     items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
     return [(), *((key, *path) for key, inner in items for path in paths_of(inner))]
 
@@ -42,7 +42,7 @@ def _at(tree, path):
 
 
 def _with(tree, path, change, value):
-    """Return a tree with one place replaced, left out, put into a list, or given a second time."""
+    """Return a tree with one node replaced, removed, put into a list, or repeated."""
     if not path:
         return value
     tree = copy.deepcopy(tree)
@@ -62,7 +62,7 @@ def _with(tree, path, change, value):
 
 @st.composite
 def changed_trees(draw, whole, values=JUNK):
-    """Draw one of the whole trees, one in three with a change, and what to try in its places."""
+    """Draw a valid tree, one in three with a change, and the change to try at each place."""
     tree = draw(st.sampled_from(whole))
     if draw(st.integers(0, 2)) == 0:
         change = draw(st.sampled_from(["replace", "remove", "nest", "repeat"]))
@@ -75,7 +75,7 @@ def changed_trees(draw, whole, values=JUNK):
 
 
 def each_place(drawn, most=40):
-    """Yield a tree, and it with the same change in each of its places (of many, in some of them)."""
+    """Yield a tree, and the tree with the same change at each place (at some, if there are many)."""
     tree, change, value = drawn
     places = paths_of(tree)[1:]
     yield tree
@@ -84,7 +84,7 @@ def each_place(drawn, most=40):
 
 
 def changed_bytes(whole):
-    """Draw bytes that were whole, changes to them, and between them parts of the length to go on by."""
+    """Draw valid bytes and changes to them."""
     change = st.tuples(
         st.sampled_from(["flip", "flip", "set", "insert", "cut", "end", "swap", "zero"]),
         st.integers(0, 2**16 - 1),
@@ -94,7 +94,7 @@ def changed_bytes(whole):
 
 
 def each_shift(drawn, times=16):
-    """Yield the bytes with these changes, and with the same ones further on, all through the content."""
+    """Yield the bytes with these changes, and with the same changes further on, through all of them."""
     content, changes = drawn
     for k in range(times):
         yield _bytes_with(content, changes, k * 2**16 // times)

@@ -1,7 +1,7 @@
-"""Run the targets and write down what came of them: benchmarks/results/fuzz.md.
+"""Run all fuzz targets and write the results to benchmarks/results/fuzz.md.
 
-Run it with ``make fuzz``. No input is kept; of a failure, where it was raised is written down, and a small
-input that shows it is printed.
+Run it with ``make fuzz``. No input is stored. For a failure, the report names the line that raised the error,
+and a small input that causes it is printed.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
-# Processes share the cores: threads of theirs would wait for one another.
+# The processes share the cores, so their threads would wait for one another.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import hypothesis
@@ -27,20 +27,18 @@ from fuzz.harness import Outcome, run
 from fuzz.targets import TARGETS
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
-_PART = 5_000  # inputs of one task: what a process is given at a time
-_SEEDS = 1_000_000  # between the seeds of two tasks: none searches where another one did
+_PART = 5_000  # inputs of one task of a process
+_SEEDS = 1_000_000  # distance between the seeds of two tasks, so that their searches differ
 
 
 def main():
-    """Run what the arguments ask for."""
+    """Parse the arguments and run the targets."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--examples", type=int, help="inputs of each target, instead of those of the record")
-    parser.add_argument("--part", type=float, default=1.0, help="part of the record's inputs, such as 0.02")
-    parser.add_argument(
-        "--only", action="append", choices=TARGETS, metavar="TARGET", help="this target alone"
-    )
-    parser.add_argument("--seed", type=int, default=0, help="where searches begin")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
+    parser.add_argument("--examples", type=int, help="inputs of each target, instead of the usual number")
+    parser.add_argument("--part", type=float, default=1.0, help="fraction of the usual inputs, such as 0.02")
+    parser.add_argument("--only", action="append", choices=TARGETS, metavar="TARGET", help="only this target")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first search")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="number of processes")
     parser.add_argument("--output", type=Path, default=RESULTS / "fuzz.md")
     arguments = parser.parse_args()
     names = arguments.only or list(TARGETS)
@@ -56,7 +54,7 @@ def main():
 
 
 def run_all(wanted, seed, jobs):
-    """Run so many inputs of each target, in several processes; return the outcomes by name."""
+    """Run the given number of inputs of each target in several processes; return outcomes by name."""
     outcomes = {name: Outcome() for name in wanted}
     tasks = [
         (name, min(_PART, examples - first), seed + (first + 1) * _SEEDS)
@@ -75,7 +73,7 @@ def run_all(wanted, seed, jobs):
 
 
 def run_part(name, examples, seed):
-    """Run inputs of one target, in a process of a pool."""
+    """Run inputs of one target in a process of the pool."""
     return run(TARGETS[name], examples, seed)
 
 
@@ -100,18 +98,18 @@ def report(outcomes, arguments, seconds):
     rows.append(["all", "", *(f"{number:,}" for number in numbers), f"{total.seconds:,.0f}"])
     header = [
         "target",
-        "inputs are",
         "inputs",
+        "number",
         "accepted",
-        "refused with the right error",
+        "rejected with the documented error",
         "failures",
         "seconds",
     ]
     versions = f"dpem {dpem.__version__}, Python {platform.python_version()}"
     libraries = f"numpy {np.__version__}, pandas {pd.__version__}, pyarrow {pa.__version__}"
     return (
-        f"Made-up inputs against everything that reads what others wrote, written by `make fuzz`. A failure "
-        f"is a wrong answer, another error than the documented one, or a warning. {seconds:,.0f} s in "
+        f"Generated inputs for everything that reads files or declarations, written by `make fuzz`. A "
+        f"failure is a wrong answer, an undocumented error or a warning. {seconds:,.0f} s in "
         f"{arguments.jobs} processes, seed {arguments.seed}; {versions}, Hypothesis "
         f"{hypothesis.__version__}, {libraries}.\n\n"
         f"{markdown(header, rows)}\n"

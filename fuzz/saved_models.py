@@ -1,4 +1,4 @@
-"""Real saved models of several estimators, to be changed, and what loading a changed one may do."""
+"""Saved models of several estimators to change, and the check of a loaded one."""
 
 import warnings
 from functools import cache
@@ -59,7 +59,7 @@ def parts_of(name):
 
 
 def loads(file):
-    """Return whether a model is loaded; one that is says what it is, and can be saved."""
+    """Return whether a model is loaded; check that a loaded model can print itself."""
     with bounded_memory():
         try:
             model = dpem.load(file)

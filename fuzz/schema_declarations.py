@@ -1,4 +1,4 @@
-"""Schemas from mappings: refused with the house error, or a schema that is its own declaration."""
+"""Schemas from mappings: rejected with the documented error, or equal to their own declaration."""
 
 import json
 import math
@@ -35,7 +35,7 @@ _ODD = st.sampled_from([
     np.array([0, 1]), np.datetime64("NaT"), np.True_, (0, 1), range(2), {1, 2}, object(), "x" * 300,
 ])  # fmt: skip
 
-# Cells of all sorts: where a schema is taken, no cell of any column may raise or leave its limits.
+# Cells of all kinds: in an accepted schema, no cell of any column may raise an error or exceed its limits.
 CELLS = np.array(
     [None, math.nan, -1e300, 1e300, 0, 1.5, True, "", "I", "F", "1", "true", b"\xff", 10**400, [], object()],
     dtype=object,
@@ -43,7 +43,7 @@ CELLS = np.array(
 
 
 def holds(schema):
-    """Check what holds of every schema."""
+    """Check the properties of every schema."""
     declared = schema.to_dict()
     again = Schema(json.loads(json.dumps(declared)))
     assert again == schema
@@ -63,7 +63,7 @@ def holds(schema):
 
 
 def check(declared):
-    """Take a declaration, or refuse it."""
+    """Accept or reject a declaration."""
     try:
         schema = Schema(declared)
     except InvalidArgumentError as error:
@@ -75,7 +75,7 @@ def check(declared):
 
 TARGET = Target(
     "schema declarations",
-    "mappings with values of any type in each of their places, and made-up ones",
+    "mappings with values of any type in each place, and random mappings",
     400_000,
     changed_trees([*WHOLE, *WHOLE], JUNK | _ODD)
     | changed_trees(WHOLE)

@@ -1,4 +1,4 @@
-"""Schemas from files of JSON and TOML: text of others, whole, changed or not text at all."""
+"""Schemas from JSON and TOML files: valid text, changed text, or no text at all."""
 
 import json
 
@@ -36,7 +36,7 @@ def _files(drawn):
         for tree in each_place(what):
             try:
                 yield ending, (json.dumps(tree) if ending == "json" else tomli_w.dumps(tree)).encode()
-            except (TypeError, AttributeError, ValueError):  # TOML has no null, and no text that is none
+            except (TypeError, AttributeError, ValueError):  # TOML has no null and no invalid text
                 yield "json", json.dumps(tree).encode()
 
 
@@ -59,7 +59,7 @@ def check(value):
 _ENDING = st.sampled_from(["json", "toml"])
 TARGET = Target(
     "schema files",
-    "JSON and TOML: trees and bytes changed, and pieces of syntax",
+    "JSON and TOML with changed trees and bytes, and pieces of syntax",
     150_000,
     st.tuples(_ENDING, st.just("tree"), changed_trees(WHOLE))
     | st.tuples(st.just("json"), st.just("bytes"), changed_bytes(_TEXTS["json"]))

@@ -1,4 +1,4 @@
-"""Privacy statements from files: refused, or a statement whose claim its events meet."""
+"""Privacy statements from files: rejected, or a statement whose events meet its claim."""
 
 import json
 
@@ -63,5 +63,5 @@ _DRAWN = st.tuples(st.just("tree"), changed_trees(_WHOLE)) | st.tuples(
     st.just("bytes"), changed_bytes(_TEXTS)
 )
 TARGET = Target(
-    "statements", "JSON of privacy statements, trees and bytes changed", 80_000, _DRAWN, _files, check
+    "statements", "JSON of privacy statements with changed trees and bytes", 80_000, _DRAWN, _files, check
 )

@@ -10,11 +10,11 @@ from fuzz import (
     model_arrays,
     model_bytes,
     model_metadata,
+    resume_files,
     schema_declarations,
     schema_files,
     statements,
     text_cells,
-    transcript_files,
 )
 
 __all__ = ["TARGETS"]
@@ -32,7 +32,7 @@ TARGETS = {
         statements,
         ledger_machine,
         ledger_files,
-        transcript_files,
+        resume_files,
         model_bytes,
         model_metadata,
         model_arrays,

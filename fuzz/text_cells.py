@@ -1,4 +1,4 @@
-"""Cells of text: each is read by itself, as Python reads numbers, whatever is beside it."""
+"""Text cells: dpem parses each cell alone and reads numbers as Python does."""
 
 import math
 
@@ -17,7 +17,7 @@ _WORDS = (
     "other missing I II x é \u0661 \u2028 \ufeff \u00a0 \0 \x1a \\ ' # = 0x1F 1_0 1e400 4.9e-324 "
     "1.7976931348623157e308 0.1 123456789.123456789 100000000000000000000000000"
 )
-PIECES = [*_WORDS.split(" "), "", " ", "\t", "\udcff", "\udcc3"]  # the last are bytes that are no text
+PIECES = [*_WORDS.split(" "), "", " ", "\t", "\udcff", "\udcc3"]  # the last two are bytes that are not text
 CELL = st.lists(st.sampled_from(PIECES), max_size=4).map("".join)
 
 _COLUMNS = [
@@ -34,7 +34,7 @@ _COLUMNS = [
 
 
 def float_of(cell):
-    """Return what Python reads, NaN where it reads no number."""
+    """Return Python's float of a cell, NaN if it is not a number."""
     try:
         return math.nan if cell is None else float(cell)
     except ValueError:
@@ -42,12 +42,12 @@ def float_of(cell):
 
 
 def as_bytes(cell):
-    """Return a cell as a file holds it."""
+    """Return a cell as bytes in a file."""
     return None if cell is None else cell.encode("utf-8", "surrogateescape")
 
 
 def check(value):
-    """Parse a column as Arrow's text, as objects and cell by cell."""
+    """Parse a column as Arrow text, as objects and cell by cell."""
     column, cells = value
     raw = [as_bytes(cell) for cell in cells]
     objects = np.empty(len(cells), dtype=object)
@@ -68,7 +68,7 @@ def check(value):
 
 
 def _check_number(column, cell, found):
-    """Compare with Python's own reading and the declared limits."""
+    """Compare with Python's float and the declared limits."""
     number = float_of(cell)
     low, high = column.limits
     if math.isnan(number) or (column.outside == "missing" and not low <= number <= high):
@@ -89,7 +89,7 @@ def _columns(cells):
 
 TARGET = Target(
     "cells of text",
-    "columns of every kind, in Arrow's arrays, as objects, and one by one",
+    "columns of every kind, as Arrow arrays, as objects and cell by cell",
     150_000,
     st.lists(st.none() | CELL, min_size=1, max_size=8),
     _columns,

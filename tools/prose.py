@@ -3,8 +3,10 @@
     python tools/prose.py                 what `make lint` runs; a finding fails
     python tools/prose.py --readability   the Flesch reading ease of every page of the docs; nothing fails
 
-Markdown is read without its code, Python is read for its comments and docstrings. Words in
-backticks are code. `# prose: allow` at the end of a line (`<!-- prose: allow -->` in Markdown) lets that line pass.
+It reads all Markdown without its code, the comments and docstrings of all Python files, the comments of the
+Makefile and of settings, and the strings of `src`, in which only retired phrases count. Words in backticks
+are code.
+`# prose: allow` at the end of a line (`<!-- prose: allow -->` in Markdown) lets that line pass.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ ROOT = Path(__file__).parents[1]
 
 # Phrases of the earlier text that a reader has to translate, and what to write instead.
 RETIRED = {
-    r"made[- ](up|people|tables?|data|sets?|rows|persons?|patients)": "generated or synthetic",
-    r"mended": "fixed",
+    r"made[- ](up|people|tables?|data|sets?|rows|persons?|patients|pictures?)": "generated or synthetic",
+    r"mend(s|ed|ing)?": "fixed, corrected",
     r"is let be|are let be": "stays unchanged",
     r"(which|that) (is|are) none\b": "name what was found: 'is not a ...'",
     r"where there (is|are) none": "if there is no ...",
@@ -37,11 +39,16 @@ RETIRED = {
     r"\btold from\b": "distinguished from",
     r"the more the (smaller|larger)": "two sentences",
     r"between those that (are|were)": "of the tested ones",
-    r"out of (the|a) (file|table|ledger)": "from",
+    r"out of (the|a) (CSV |model |saved )?(file|table|ledger|record|row)": "from",
     r"as many as are": "name the number",
     r"a number that is": "name the number",
     r"for ever": "forever",
-    r"goes on without": "continues without",
+    r"(go(es)?|went) on (from|where|by|with|without)": "continues, continued",
+    r"(made|makes?|begins?|starts?) anew": "again; 'regenerate', 'restart'",
+    r"cut to (a |its |their |the )?(norm|length)": "clipped to norm",
+    r"(is|are) let out|lets out": "is released",
+    r"house error": "the documented error, or name the class",
+    r"(targets?|met): (yes|NO)": "no internal targets",
 }
 AMERICAN = {
     "behavior": "behaviour",
@@ -106,11 +113,32 @@ def prose_of_python(text: str) -> Iterator[tuple[int, str]]:
             before = token.type
 
 
+def messages_of_python(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the strings that are sentences: errors, warnings, help texts."""
+    allowed = {number for number, line in enumerate(text.splitlines(), 1) if _ALLOW.search(line)}
+    documented = {number for number, _ in prose_of_python(text)}
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if tokenize.tok_name[token.type] in {"STRING", "FSTRING_MIDDLE"} and " " in token.string:
+            for number, line in enumerate(token.string.splitlines(), token.start[0]):
+                if number not in documented | allowed:
+                    yield number, line
+
+
+def prose_of_settings(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the comments of a Makefile, a script or a file of settings."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if match := re.search(r"(?:^|\s)(#.*)", line):
+            yield number, match[1]
+
+
 def findings(path: Path) -> Iterator[str]:
     """Yield what a file should say otherwise, with its place."""
     text = path.read_text(encoding="utf-8")
-    lines = prose_of_markdown(text) if path.suffix == ".md" else prose_of_python(text)
-    for number, line in lines:
+    readers = {".md": prose_of_markdown, ".py": prose_of_python}
+    lines = [(*line, True) for line in readers.get(path.suffix, prose_of_settings)(text)]
+    if path.is_relative_to(ROOT / "src"):
+        lines += [(*line, False) for line in messages_of_python(text)]
+    for number, line, is_prose in lines:
         if _ALLOW.search(line):
             continue
         plain = _NAMES.sub(" ", _CODE.sub(" ", line))
@@ -118,7 +146,7 @@ def findings(path: Path) -> Iterator[str]:
         for phrase, advice in _RETIRED.items():
             if match := phrase.search(plain):
                 yield f"{place}: {match[0]!r}; write: {advice}"
-        for match in _AMERICAN.finditer(plain):
+        for match in _AMERICAN.finditer(plain) if is_prose else ():
             british = next(word for key, word in AMERICAN.items() if key.strip() == match[1].lower())
             yield f"{place}: {match[0]!r}; British spelling: {british.strip()!r}"
 
@@ -150,12 +178,9 @@ def main() -> int:
         for score, page in scores:
             print(f"{score:6.1f}  {page.relative_to(ROOT)}")
         return 0
-    left_out = ("CHANGELOG.md", "benchmarks/results/", "docs/development/changelog.md")
-    paths = [
-        path
-        for path in tracked("*.md", "src/*.py", "tests/*.py", "examples/*.py")
-        if not str(path.relative_to(ROOT)).startswith(left_out)
-    ]
+    settings = ("Makefile", ".ci/run", "*.toml", "*.yml", "*.yaml")
+    left_out = {Path("tools/prose.py"), Path("tests/docs/test_prose.py")}  # they quote what they look for
+    paths = [path for path in tracked("*.md", "*.py", *settings) if path.relative_to(ROOT) not in left_out]
     found = [line for path in paths for line in findings(path)]
     print(*found, sep="\n")
     return 1 if found else 0

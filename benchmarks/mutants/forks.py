@@ -1,8 +1,8 @@
-"""Tests on changed code, in processes forked from one that has imported and collected everything.
+"""Run tests on changed code, in processes forked from one that has imported and collected everything.
 
-Where a change lies inside functions, their code is exchanged in the fork, and tests begin at once: first
-those that noticed other changes, then quick ones. A change of anything else (a constant, a decorator) is
-imported anew. What was computed at import stays as it was; that can only let a change live that should not.
+If a change lies inside functions, the fork replaces their code and starts the tests at once: first the tests
+that caught other changes, then quick ones. Any other change (a constant, a decorator) needs a new import.
+Values computed at import stay unchanged; at worst, a mutant survives that should be killed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Verdict = tuple[str, str]
 
-_PATIENCE = 10.0  # seconds beyond ten times what a test takes
+_PATIENCE = 10.0  # seconds allowed beyond ten times the usual time of a test
 OPTIONS = [
     "-x",
     "-q",
@@ -43,7 +43,7 @@ OPTIONS = [
 
 
 class Forks:
-    """A pytest plugin that runs the collected tests once as they are, and then once for each change."""
+    """A pytest plugin that runs the collected tests once unchanged, and then once for each change."""
 
     def __init__(
         self, module: str, path: Path, changes: dict[str, str], tell: Callable[[str, str, str], bool]
@@ -53,7 +53,7 @@ class Forks:
         self._kills: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note how long each test takes, and which fails."""
+        """Record how long each test takes, and which fails."""
         if report.failed or report.when == "call":
             ended = "timed out" if "Timeout (>" in report.longreprtext else report.outcome
             with self._notes.open("a") as file:
@@ -108,7 +108,7 @@ class Forks:
 
 
 def _changed_functions(module: str, before: str, after: str) -> list[tuple[FunctionType, CodeType]] | None:
-    """Return the functions of the imported module whose code differs, with it; None if more differs."""
+    """Return the changed functions of the imported module with their code; None if more changed."""
     try:
         old, new = compile(before, "old", "exec"), compile(after, "old", "exec")
     except SyntaxError:
@@ -124,7 +124,7 @@ def _changed_functions(module: str, before: str, after: str) -> list[tuple[Funct
 
 
 def _skeleton(code: CodeType) -> Any:
-    """Return what runs at import: everything but the bodies of functions."""
+    """Return what runs at import: everything except the bodies of functions."""
     inside = [
         _skeleton(c)
         if isinstance(c, CodeType) and not c.co_flags & 2
@@ -160,7 +160,7 @@ def _find(module: str, name: str) -> FunctionType:
 
 
 def in_fork(work: Callable[[], int], limit: float) -> str:
-    """Run `work` in a forked process of its own group, and say how its tests ended."""
+    """Run `work` in a forked process of its own group, and return how its tests ended."""
     child = os.fork()
     if child == 0:
         _child(work)

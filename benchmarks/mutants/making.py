@@ -1,4 +1,4 @@
-"""The mutants of a module, each under a name that stays the same wherever its line moves."""
+"""The mutants of a module, each with a name that does not depend on line numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cosmic_ray.mutating import mutate_code
 
 
 def mutants_of(module: str, source: str, kept: Path) -> dict[str, str]:
-    """Return the changed sources of a module by name, kept in a folder: a long module takes a minute."""
+    """Return the changed sources of a module by name, cached in a folder: a long module takes a minute."""
     recipe = module + source + Path(__file__).read_text() + Path(operators.__file__).read_text()
     made = kept / f"{hashlib.sha256(recipe.encode()).hexdigest()}.json"
     if not made.exists():
@@ -63,7 +63,7 @@ def _tree(source: str) -> str:
 
 
 def _definitions(source: str) -> list[tuple[int, int, str]]:
-    """Return first line, last line and name of every function and class, the inner after the outer."""
+    """Return first line, last line and name of each function and class, outer before inner."""
     found = []
 
     def visit(node: ast.AST, prefix: str) -> None:

@@ -1,4 +1,4 @@
-"""Changes to code that Cosmic Ray's own operators lack, and the places that no change is made to."""
+"""Mutation operators that Cosmic Ray lacks, and the parts of the code that are not mutated."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     Position = tuple[int, int]
 
-# Each stands for the other: the wrong side of a rounding, the wrong relation, the wrong noise.
+# Pairs of opposites: the wrong side of a rounding, the wrong relation, the wrong noise.
 _OPPOSITES = {
     "ADD_REMOVE": "REPLACE_ONE",
     "LaplaceEvent": "GaussianEvent",
@@ -34,7 +34,7 @@ OPPOSITES = _OPPOSITES | {new: old for old, new in _OPPOSITES.items()}
 
 
 class SwapName(Operator):
-    """Use the opposite of a function, a bound or a relation where it is read."""
+    """Replace a function, a bound or a relation by its opposite."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Position, Position]]:
         """Yield the name, unless it is bound here."""
@@ -75,10 +75,10 @@ class NoMargin(Operator):
 
 
 class DeleteStatement(Operator):
-    """Do nothing instead of a call, a raise, an early return, or an assignment to a part of something."""
+    """Delete a call, a raise, an early return, or an assignment to an item or attribute."""
 
     def mutation_positions(self, node: NodeOrLeaf) -> Iterator[tuple[Position, Position]]:
-        """Yield statements whose absence leaves code that runs."""
+        """Yield statements that can be deleted without a syntax error."""
         if node.type != "simple_stmt" or node.parent.type not in ("suite", "file_input"):
             return
         statement = node.children[0]
@@ -108,7 +108,7 @@ class DeleteStatement(Operator):
         return ()
 
 
-# Of Cosmic Ray's replacements of one operator by any other, those that are likely mistakes.
+# Those of Cosmic Ray's operator replacements that are likely mistakes.
 BINARY = (
     "Add_Sub",
     "Sub_Add",
@@ -156,7 +156,7 @@ CORE += OTHER
 
 
 def words_only(source: str) -> list[tuple[Position, Position]]:
-    """Return the parts of a module that no result rests on: messages, `__str__`, annotations, imports."""
+    """Return the parts of a module that affect no result: messages, `__str__`, annotations, imports."""
     parts: list[ast.AST] = []
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -173,7 +173,7 @@ def words_only(source: str) -> list[tuple[Position, Position]]:
                     for d in node.decorator_list
                     if isinstance(d, ast.Name) and d.id in ("overload", "abstractmethod")
                 )
-            case ast.keyword(arg="strict"):  # zip's own check of lengths that agree by construction
+            case ast.keyword(arg="strict"):  # zip's check of lengths that agree by construction
                 parts.append(node.value)
             case ast.AnnAssign():
                 parts.append(node.annotation)

@@ -1,10 +1,10 @@
-"""Mutation testing of the privacy core: change the code in one place, and see whether a test notices.
+"""Mutation testing of the privacy core: change the code in one place, and check that a test fails.
 
-Cosmic Ray's operators, and a few of our own, change a copy of the repository in build/mutants; the tests of
-the changed module run until the first failure, in a process forked from one that has the libraries loaded.
-Verdicts are kept in build/mutants/verdicts.jsonl, so that a stopped run goes on; a survivor is tried again
-when its tests have changed. Writes benchmarks/results/mutants.md, and fails on a survivor that
-explained.toml does not explain.
+Cosmic Ray's operators and a few of our own change a copy of the repository in build/mutants. The tests of the
+changed module run until the first failure, in a process forked from one that has the libraries loaded.
+Verdicts are stored in build/mutants/verdicts.jsonl, so that an interrupted run continues; a survivor is tried
+again if its tests have changed. Writes benchmarks/results/mutants.md, and fails if a survivor is missing in
+explained.toml.
 
     python benchmarks/mutants/run.py [--only noise] [--minutes 30]
 """
@@ -40,7 +40,7 @@ VERDICTS = ROOT / "build" / "mutants" / "verdicts.jsonl"
 EXPLAINED = Path(__file__).with_name("explained.toml")
 REPORT = ROOT / "benchmarks" / "results" / "mutants.md"
 
-# What every forked process would import again.
+# Libraries that every forked process would otherwise import again.
 LIBRARIES = (
     "dp_accounting.pld",
     "hypothesis.extra.numpy",
@@ -127,23 +127,25 @@ TESTS = {
     "privacy/noise.py": ["tests/privacy/test_noise.py", "tests/statistical/test_noise_law.py"],
     "privacy/statement.py": ["tests/privacy/test_statement.py", _FROZEN],
 }
-_PREFACE = f"""One change of the code at a time, and whether a test notices (`make mutants`). Cosmic Ray
-{version("cosmic-ray")} makes most changes: arithmetic, comparisons, numbers, conditions,
-loops, handlers, decorators. Ours delete a statement, set a margin to zero, or take the
-opposite of a rounding, a bound, a relation or a noise. Words are left alone: docstrings,
-messages of errors, `__str__` and `__repr__`, annotations; so is zip's check of lengths. A test
-that does not end counts as noticing.
+_PREFACE = f"""Each mutant changes the code in one place; it is killed if a test fails (`make mutants`).
+Cosmic Ray {version("cosmic-ray")} makes most changes: arithmetic, comparisons, numbers,
+conditions, loops, handlers, decorators. Our own operators delete a statement, set a margin to
+zero, or use the opposite of a rounding, a bound, a relation or a noise. Docstrings, error messages,
+`__str__` and `__repr__`, annotations and zip's check of lengths are not changed. A test that does
+not end counts as a failure.
 """
-# A type checker's own test: mutants are of what runs.
+# A test of the type checker; mutants change what runs.
 NOT_RUN = ("tests/gate/test_gate.py::test_types_keep_raw_statistics_out_of_an_m_step",)
 
 
 def main() -> None:
-    """Run the mutants that have no verdict yet, write the report, and fail on an unexplained survivor."""
+    """Run the mutants without a verdict, write the report, and fail on an unexplained survivor."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--only", default="", help="modules whose path contains this")
-    parser.add_argument("--minutes", type=float, default=1e9, help="stop after so long; a later run goes on")
-    parser.add_argument("--no-report", action="store_true", help="write no report")
+    parser.add_argument("--only", default="", help="only modules whose path contains this")
+    parser.add_argument(
+        "--minutes", type=float, default=1e9, help="stop after this time; a later run continues"
+    )
+    parser.add_argument("--no-report", action="store_true", help="do not write the report")
     chosen = parser.parse_args()
     stop_at = time.monotonic() + 60 * chosen.minutes
     _copy_repository()
@@ -161,7 +163,7 @@ def main() -> None:
 
 
 def run_module(module: str, tests: list[str], stop_at: float, *, anew: bool) -> None:
-    """Run the tests of a module on each of its mutants that has no verdict yet, by forks or imported anew."""
+    """Run the tests of a module on each mutant without a verdict, in forks or after a new import."""
     mutants = _mutants_of(module)
     stamp = hashlib.sha256(b"".join((COPY / test).read_bytes() for test in tests)).hexdigest()[:16]
     known = verdicts()
@@ -183,7 +185,7 @@ def run_module(module: str, tests: list[str], stop_at: float, *, anew: bool) -> 
     original = path.read_text()
     if anew:
         for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
-            compiled.unlink()  # else a change of the same size in the same second would not be seen
+            compiled.unlink()  # otherwise Python misses a change of the same size in the same second
         for key, source in waiting.items():
             path.write_text(source)
             if not tell(key, forks.in_fork(lambda: _pytest(tests, []), 900), ""):
@@ -207,8 +209,8 @@ def _pytest(tests: list[str], plugins: list[object]) -> int:
     os.chdir(COPY)
     sys.dont_write_bytecode = not plugins
     source = str(COPY / "src")
-    sys.path[:0] = [source, str(COPY)]  # spawned processes look for tests there
-    # The judged profile draws the same examples every time: a verdict can be had again.
+    sys.path[:0] = [source, str(COPY)]  # where spawned processes look for tests
+    # The judged profile draws the same examples every time, so that verdicts are repeatable.
     os.environ |= {"PYTHONPATH": source, "PYTHONDONTWRITEBYTECODE": "1", "DPEM_REQUIRE_ALL": "1"}
     skip = [option for test in NOT_RUN for option in ("--deselect", test)]
     code = pytest.main([*forks.OPTIONS, f"--basetemp={COPY.parent / 'tmp'}", *skip, *tests], plugins)
@@ -230,7 +232,7 @@ def _copy_repository() -> None:
         shutil.copy(ROOT / name, COPY / name)
 
 
-# -- what came out ---------------------------------------------------------------------------------------
+# -- report ---------------------------------------------------------------------------------------------
 
 
 def verdicts() -> dict[str, dict[str, str]]:
@@ -240,7 +242,7 @@ def verdicts() -> dict[str, dict[str, str]]:
 
 
 def report() -> int:
-    """Write the table and the explained survivors; return 1 where one is not explained, or none any more."""
+    """Write the table and the survivors; return 1 if one is unexplained, or an explanation is outdated."""
     explained = {
         mutant: entry["because"]
         for entry in tomllib.loads(EXPLAINED.read_text())["survivors"]
@@ -261,11 +263,11 @@ def report() -> int:
     table += ["| " + " | ".join(map(str, row)) + " |" for row in rows]
     lines = [f"- `{key}`\\\n  {explained.get(key, '**not explained**')}" for key in survivors]
     REPORT.write_text(
-        "\n".join([_PREFACE, *table, "", "Survivors, and why each may live:", "", *lines]) + "\n"
+        "\n".join([_PREFACE, *table, "", "Survivors, and why each is harmless:", "", *lines]) + "\n"
     )
     missing = [key for key in survivors if key not in explained]
     gone = [key for key in explained if key not in survivors and (key in known or key not in made)]
-    for what, keys in (("Not explained", missing), ("Explained, but no survivor", gone)):
+    for what, keys in (("Not explained", missing), ("Explained, but not a survivor", gone)):
         for key in keys:
             print(f"{what}: {key}")
     print(

@@ -1,12 +1,12 @@
-"""Fit a Gaussian mixture by d3p's private variational inference, in an environment of its own.
+"""Fit a Gaussian mixture with d3p's private variational inference, in its own environment.
 
 Usage: python d3p_mixture.py IN.npz K EPSILON DELTA SEED OUT.npz
 
-IN.npz holds `fit` and `test`, rows in the unit ball; OUT.npz gets the mean log-likelihood of test rows and
-the seconds of the fit. d3p's mixture has diagonal covariances. Rows are widened by a public factor, sqrt(d),
-so that its standard priors fit them; its noise is for the substitute relation, from its own accountant.
-Rates of 0.005, 0.02 (taken) and 0.05 and clipping at 0.5, 2 (taken) and 10 were tried on a made set;
-D3P_RATE, D3P_EPOCHS, D3P_BATCH and D3P_CLIP try others.
+IN.npz holds `fit` and `test`, rows in the unit ball. OUT.npz gets the mean log-likelihood of test rows and
+the seconds of the fit. d3p's mixture has diagonal covariances. Rows are scaled by a public factor, sqrt(d),
+to suit d3p's standard priors. The noise is for the substitute relation, from d3p's own accountant. Learning
+rates of 0.005, 0.02 (chosen) and 0.05 and clipping norms of 0.5, 2 (chosen) and 10 were tried on a generated
+data set; D3P_RATE, D3P_EPOCHS, D3P_BATCH and D3P_CLIP set others.
 """
 
 import os

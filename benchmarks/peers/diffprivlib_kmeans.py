@@ -1,4 +1,4 @@
-"""Fit diffprivlib's k-means in an environment of its own: reads rows, writes centres and seconds.
+"""Fit diffprivlib's k-means in its own environment: read rows, write centres and seconds.
 
 Usage: python diffprivlib_kmeans.py ROWS.npy K EPSILON SEED OUT.npz
 """

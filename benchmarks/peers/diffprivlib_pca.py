@@ -1,4 +1,4 @@
-"""Fit diffprivlib's principal components in an environment of its own: rows in, components and seconds out.
+"""Fit diffprivlib's principal components in its own environment: read rows, write components and seconds.
 
 Usage: python diffprivlib_pca.py ROWS.npy K EPSILON SEED OUT.npz
 """

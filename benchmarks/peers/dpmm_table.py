@@ -1,8 +1,8 @@
-"""Fit MST or AIM of dpmm, at the defaults of its models, in an environment of its own.
+"""Fit MST or AIM of dpmm, with the defaults of its models, in its own environment.
 
 Usage: python dpmm_table.py IN.npz MST|AIM EPSILON SEED OUT.npz
 
-IN.npz holds `codes` (n, m) on public grids and `sizes`; OUT.npz gets as many synthetic rows, and the seconds.
+IN.npz holds `codes` (n, m) on public grids and `sizes`; OUT.npz gets as many synthetic rows, and seconds.
 """
 
 import resource

@@ -1,6 +1,6 @@
-"""Fit OpenDP's principal components in an environment of its own: rows in, components and seconds out.
+"""Fit OpenDP's principal components in its own environment: read rows, write components and seconds.
 
-Its numpy sums are outside its own proofs, which it calls idealised numerics. Its noise takes no seed.
+Its proofs do not cover its numpy sums ("idealized numerics"). Its noise takes no seed.
 
 Usage: python opendp_pca.py ROWS.npy K EPSILON SEED OUT.npz
 """

@@ -22,6 +22,8 @@ import prose
         (".py", '"""Title.\n\n    >>> color = "gray"\n    """\n', ""),
         (".py", "x = 1  # this is not mended  # prose: allow\n", ""),
         (".md", "It protects for every row.\n", ""),
+        (".toml", "[lint]  # a table of made people\n", "generated or synthetic"),
+        (".toml", 'name = "made people"\n', ""),
     ],
 )
 def test_findings(tmp_path, monkeypatch, suffix, text, found):
@@ -31,6 +33,15 @@ def test_findings(tmp_path, monkeypatch, suffix, text, found):
     lines = list(prose.findings(file))
     assert len(lines) == bool(found)
     assert found in "".join(lines)
+
+
+def test_messages_of_the_package_are_read_for_retired_phrases(tmp_path, monkeypatch):
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    (tmp_path / "src").mkdir()
+    for directory, number in ((tmp_path, 0), (tmp_path / "src", 1)):
+        file = directory / "page.py"
+        file.write_text('raise ValueError(\n    f"{color} is of {made} people: made data and color"\n)\n')
+        assert len(list(prose.findings(file))) == number
 
 
 def test_short_words_read_more_easily():

@@ -6,7 +6,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from fuzz import ledger_files, transcript_files
+from fuzz import ledger_files, resume_files
 from fuzz.csv_records import Options
 from fuzz.harness import checked
 from fuzz.targets import TARGETS
@@ -30,8 +30,8 @@ def _ledger(old, new):
     return whole.replace(old, new)
 
 
-def _transcript(old, new):
-    whole = transcript_files._whole()[0]
+def _resume_file(old, new):
+    whole = resume_files._whole()[0]
     assert old in whole
     return whole.replace(old, new)
 
@@ -131,5 +131,5 @@ def test_ledgers_that_are_damaged(old, new):
         (b"step", b"stop"),
     ],
 )
-def test_transcripts_that_are_damaged(old, new):
-    assert not checked(TARGETS["transcript files"], _transcript(old, new))
+def test_damaged_resume_files(old, new):
+    assert not checked(TARGETS["resume files"], _resume_file(old, new))

@@ -1,4 +1,4 @@
-"""Transcripts of resumable fits with some bytes changed: releases, or an error that says what is wrong."""
+"""Resume files with changed bytes: either their releases are read, or an error says what is wrong."""
 
 import warnings
 from functools import cache
@@ -23,22 +23,22 @@ _FACTS = {"n_rows": 10}
 
 @cache
 def _whole():
-    """Return the bytes of a transcript with a payment and two of three releases, and the ledger."""
+    """Return the bytes of a resume file with a charge and two of three releases, and the ledger."""
     ledger = Ledger.create(scratch() / "paid", name="clinic", cap_epsilon=2.0, cap_delta=1e-5)
-    file = scratch() / "whole.transcript"
+    file = scratch() / "whole.resume"
     with dpem.resumable(file):
-        transcript = active_resume_file()
-        transcript.public_seed(None)
-        transcript.begin(*_BEGIN, ledger, _FACTS)
+        resume_file = active_resume_file()
+        resume_file.public_seed(None)
+        resume_file.begin(*_BEGIN, ledger, _FACTS)
         spend = ledger.spend(_PLAN.event, purpose="fuzz.fit", analyst="tester")
-        transcript.paid(Charge(ledger.name, spend.number, spend.hash))
+        resume_file.paid(Charge(ledger.name, spend.number, spend.hash))
         for i in range(2):
-            transcript.add(SimpleNamespace(stage="step", values=np.full(4, i + 0.5), insecure_noise=False))
+            resume_file.add(SimpleNamespace(stage="step", values=np.full(4, i + 0.5), insecure_noise=False))
     return file.read_bytes(), ledger
 
 
 def _files(changes):
-    """Yield changed files: places all over the file, and where its rows are."""
+    """Yield changed files: at places all over the file, and where its rows are."""
     content = _whole()[0]
     yield from each_shift((content, changes[1]), 8)
     for page in range(4096, len(content) + 1, 4096):
@@ -49,21 +49,21 @@ def _files(changes):
 
 
 def check(content):
-    """Go on from a changed file: what was paid is known, and releases are of the size that is asked for."""
+    """Continue from a changed file: the charge is known, and releases have the requested size."""
     ledger = _whole()[1]
-    file = scratch() / "changed.transcript"
+    file = scratch() / "changed.resume"
     file.write_bytes(content)
     with bounded_memory(), warnings.catch_warnings():
         warnings.simplefilter("ignore", ResumedFitWarning)
         try:
             with dpem.resumable(file):
-                transcript = active_resume_file()
-                assert isinstance(transcript.public_seed(None), int)
-                if not transcript.begin(*_BEGIN, ledger, _FACTS):
-                    return True  # as if nothing had been paid: it will be paid again
-                charge = transcript.charge
+                resume_file = active_resume_file()
+                assert isinstance(resume_file.public_seed(None), int)
+                if not resume_file.begin(*_BEGIN, ledger, _FACTS):
+                    return True  # as if nothing had been charged: the plan is charged again
+                charge = resume_file.charge
                 assert ledger.history()[charge.number - 1].hash == charge.hash
-                while (found := transcript.next_release("step", 4)) is not None:
+                while (found := resume_file.next_release("step", 4)) is not None:
                     assert found[0].shape == (4,)
         except DpemError as error:
             assert str(error)
@@ -74,8 +74,8 @@ def check(content):
 
 
 TARGET = Target(
-    "transcript files",
-    "a real transcript of a resumable fit, bytes flipped, set, inserted and cut",
+    "resume files",
+    "a real resume file with bytes flipped, set, inserted and cut",
     20_000,
     changed_bytes([b""]),
     _files,
