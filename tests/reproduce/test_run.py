@@ -26,7 +26,7 @@ def test_everything_is_written_and_labelled(whole):
     output, done = whole
     text = done.page.read_text()
     assert done.page == output / "reproduction-tiny.md"
-    assert "stand-in: made rows" in text
+    assert "stand-in: generated rows" in text
     assert "far too small to mean anything" in text
     for name in EXPERIMENTS:
         table = pd.read_csv(output / "reproduction" / f"{name}-tiny.csv")
@@ -35,10 +35,19 @@ def test_everything_is_written_and_labelled(whole):
         picture = (output / "reproduction" / f"{name}-tiny.png").read_bytes()
         assert picture.startswith(b"\x89PNG")
         drawn = (output / "reproduction" / f"{name}-tiny.svg").read_text()
-        assert "STAND-IN" in drawn or name == "motivation", "a figure of made rows that does not say so"
+        assert "STAND-IN" in drawn or name == "motivation", "a figure of generated rows that does not say so"
         assert f"reproduction/{name}-tiny.png" in text
     assert text.count("*On a stand-in") == len(sentences._CHECKS) - 2  # the motivating people are made anyhow
-    assert text.count("of a stand-in: made rows") == 4
+    assert text.count("of a stand-in: generated rows") == 4
+
+
+def test_the_recorded_page_has_the_words_of_the_template():
+    """The page in docs/paper is written by the command: every line of fixed text is in it."""
+    template = Path(sentences.__file__).with_name("reproduction.md.jinja").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "paper" / "reproduction.md").read_text().splitlines()
+    fixed = [line for line in template.splitlines() if "{" not in line and not line.startswith("**")]
+    assert len(fixed) > 80
+    assert not set(fixed) - set(page)
 
 
 def test_it_goes_on_where_it_stopped(whole, tmp_path):
@@ -192,7 +201,7 @@ def test_zcdp_beside_moments(small, large, printed, verdict):
     table = pd.DataFrame(rows)
     found = sentences._zcdp_above_moments({"stroke": table, "lifesci": table}, Datasets(None, "tiny"))
     assert found.holds == verdict
-    assert "on Life Science: " in found.measured
+    assert "on Life Science " in found.measured
     assert ("not run with all integers" in found.measured) == (printed is None)
 
 
@@ -210,7 +219,7 @@ def test_ggg_beside_llg_on_the_papers_own_data():
     judged = sentences._ggg_above_llg_in_general(found, Datasets(None, "tiny"))
     assert judged.holds == "holds"
     assert judged.source == "section 8"
-    assert "clearly so in 0, clearly not in 2 of 2 comparisons" in judged.measured
+    assert "clearly for the claim in 0 and clearly against it in 2 of 2 comparisons" in judged.measured
 
 
 @pytest.mark.parametrize(
@@ -233,7 +242,7 @@ def test_the_reason_that_the_text_suspects_is_judged_by_arithmetic():
     found = sentences._because_of_integers({"stroke": alike}, Datasets(None, "tiny"))
     assert found.holds == "does not hold"
     assert "0.538 with orders up to 100" in found.measured
-    assert "clearly so in 0, clearly not in 0 of 1" in found.measured
+    assert "clearly for the claim in 0 and clearly against it in 0 of 1" in found.measured
 
 
 def nicv_over_the_grid(gap_at):
@@ -258,8 +267,8 @@ def test_the_grid_of_clusters_and_steps_is_counted(gap):
     """`gap` from 20 steps on, a little worse below 20 with 3 clusters, too noisy to tell elsewhere."""
     away = {point: gap for point in gowalla.GRID_OF_BOTH if point[1] >= 20} | {(3, 5): 0.1, (3, 10): 0.1}
     measured = sentences._on_grid(nicv_over_the_grid(away), gowalla.ZCDP, gowalla.LINEAR)
-    assert "J = 10: 0 for, 1 against of 3" in measured
-    clear = "3 for, 0 against" if gap < 0 else "0 for, 3 against"
+    assert "J = 10: 0 for and 1 against of 3" in measured
+    clear = "3 for and 0 against" if gap < 0 else "0 for and 3 against"
     assert f"J = 20: {clear} of 3; J = 30: {clear} of 3; J = 40: {clear} of 3" in measured
 
 
@@ -314,9 +323,12 @@ def test_why_plain_em_is_lower_is_said_of_measured_values_alone():
 @pytest.mark.parametrize(
     ("ours", "words"),
     [
-        ({0.1: 5.0, 1.0: 9.0}, "passes between 0.1 and 1: 4 to 40 times less"),
-        ({0.1: 9.0, 1.0: 9.5}, "passes at 0.1, the smallest epsilon that was run: at least 40 times less"),
-        ({0.1: 1.0, 1.0: 2.0}, "does not reach"),
+        ({0.1: 5.0, 1.0: 9.0}, "reaches this between the tested epsilons 0.1 and 1: 4 to 40 times less"),
+        (
+            {0.1: 9.0, 1.0: 9.5},
+            "reaches this at epsilon 0.1, the smallest that was tested: at least 40 times less",
+        ),
+        ({0.1: 1.0, 1.0: 2.0}, "does not reach this"),
     ],
 )
 def test_the_saving_says_what_was_seen(ours, words):

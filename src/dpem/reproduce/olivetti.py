@@ -257,10 +257,10 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
             [
                 "pictures",
                 "epsilon",
-                "that level over the first component's variance",
-                "over the second's",
-                "over the tenth's",
-                "with exact accounting and sensitivity, over the first's",
+                "level over the variance of the first component",
+                "of the second",
+                "of the tenth",
+                "of the first, with exact accounting and sensitivity",
             ],
             levels,
         ),
@@ -268,7 +268,7 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
         "refused_from": f"{refused_from():g}",
         "row_norm": f"{row_norm:.2f}",
         "row_norm_squared": f"{row_norm**2:.1f}",
-        "slips": markdown(['"epsilon"', "noise too small by", "epsilon in truth, of both slips"], slips),
+        "slips": markdown(['"epsilon"', "noise too small by", "true epsilon of both slips"], slips),
     }
 
 

@@ -37,7 +37,7 @@ _OTHER_DATA = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of the paper in our words, where it makes it, what was measured, and whether it holds."""
+    """A claim of the paper in our words, its place in the paper, what was measured, and whether it holds."""
 
     sentence: str
     source: str
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def verdicts(found: Found, data: Datasets) -> list[Verdict]:
-    """Return a verdict on every sentence whose experiment was run; of stand-ins, it says so."""
+    """Return a verdict on every claim whose experiment was run, marked if it was run on a stand-in."""
     judged = []
     for name, check in _CHECKS:
         if name in found:
@@ -73,7 +73,7 @@ def _compare(
         total += len(table)
         smallest, largest = min(smallest, difference.min()), max(largest, difference.max())
     text = (
-        f"clearly so in {above}, clearly not in {below} of {total} comparisons "
+        f"clearly for the claim in {above} and clearly against it in {below} of {total} comparisons "
         f"(differences {smallest:.3g} to {largest:.3g})"
     )
     if above == below == 0:
@@ -83,19 +83,24 @@ def _compare(
     return text, "does not hold" if above <= below else "holds in part"
 
 
+def _sentence(words: str) -> str:
+    """Begin with a capital, and end with a full stop."""
+    return words[:1].upper() + words[1:].removesuffix(".") + "."
+
+
 def _whole(results: pd.DataFrame) -> pd.DataFrame:
     return results[results.part == results.part.max()]
 
 
 def _both(results: pd.DataFrame, pairs: list[tuple[str, str]]) -> tuple[str, str]:
-    """Judge the private forms; say what the text as printed gives."""
+    """Judge the private forms; report what the text as printed gives."""
     whole = _whole(results)
     measured, holds = _compare(whole, pairs, "log_likelihood")
     printed = [(f"{a}, as printed", f"{b}, as printed") for a, b in pairs]
     literal, literal_holds = _compare(whole, printed, "log_likelihood")
     if literal == "not run":
-        return measured, holds
-    return f"{measured}; as printed: {literal} ({literal_holds})", holds
+        return _sentence(measured), holds
+    return f"{_sentence(measured)} As printed: {literal} ({literal_holds}).", holds
 
 
 def _ggg_and_llg(found: Found, name: str) -> tuple[tuple[str, str], tuple[str, str]]:
@@ -114,7 +119,7 @@ def _ggg_above_llg(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
     return Verdict(
         "Scenario GGG gives higher held-out log-likelihoods than LLG on Stroke.",
         "section 7, Stroke; section 8 of zCDP and moments",
-        f"zCDP and moments: {tight}: {holds_tight}. Linear and advanced: {loose}: {holds_loose}",
+        f"zCDP and moments: {tight}: {holds_tight}. Linear and advanced: {loose}: {holds_loose}.",
         _of_both(holds_tight, holds_loose),
     )
 
@@ -127,8 +132,8 @@ def _ggg_above_llg_in_general(found: Found, data: Datasets) -> Verdict:  # noqa:
     return Verdict(
         "Scenario GGG performs better than LLG under zCDP and the moments accountant, here on Life Science.",
         "section 8",
-        f"zCDP and moments: {tight}; as printed: {literal} ({literal_holds}). Linear and advanced, of which "
-        f"the claim says nothing: {loose} ({holds_loose})",
+        f"zCDP and moments: {tight}. As printed: {literal} ({literal_holds}). Linear and advanced, of which "
+        f"the claim says nothing: {loose} ({holds_loose}).",
         holds,
     )
 
@@ -139,7 +144,7 @@ def _of_both(first: str, second: str) -> str:
         return first
     if {first, second} & {"holds", "holds in part"}:
         return "holds in part"
-    return "does not hold"  # one half does not, of the other nobody can tell
+    return "does not hold"  # one half does not, the other cannot be told
 
 
 def _tight_above_loose(name: str, title: str, scenarios: tuple[str, ...]) -> Check:
@@ -163,7 +168,7 @@ def _tight_above_loose(name: str, title: str, scenarios: tuple[str, ...]) -> Che
 
 
 def _zcdp_above_moments(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
-    """Judge the scenario that the text goes on with, GGG, with orders up to 100 and with all integers."""
+    """Judge GGG, which the text continues with, with orders up to 100 and with all integers."""
     results = _whole(found["stroke"])
     results = results[np.isfinite(results.epsilon)]
     pair = [(as_private("GGG", "zcdp"), as_private("GGG", "moments"))]
@@ -181,7 +186,7 @@ def _zcdp_above_moments(found: Found, data: Datasets) -> Verdict:  # noqa: ARG00
     if holds.startswith("holds") and all_integers != "holds":
         holds += " with orders up to 100"
     both = "; ".join(
-        f"{title}: {_gap(found[name], pair[0], least)} with orders up to 100, "
+        f"{title} {_gap(found[name], pair[0], least)} with orders up to 100, and "
         f"{_gap(found[name], printed[0], least)} with all integers, as printed"
         for name, title in (("stroke", "here"), ("lifesci", "on Life Science"))
         if name in found
@@ -190,9 +195,9 @@ def _zcdp_above_moments(found: Found, data: Datasets) -> Verdict:  # noqa: ARG00
         "zCDP is better than the moments accountant at small epsilon, and both are alike at larger ones, on "
         "Stroke.",
         "section 7, Stroke",
-        f"at epsilon {least:g}, with orders up to 100: {small}; at larger ones: clearly apart in {apart} of "
+        f"At epsilon {least:g}, with orders up to 100: {small}. At larger ones: clearly apart in {apart} of "
         f"{len(table)} comparisons, by at most {largest:.2g}. The difference at epsilon {least:g} rests on "
-        f"the largest order, and the text states none: {both}",
+        f"the largest order, and the text states none. It is {both}.",
         holds,
     )
 
@@ -234,9 +239,9 @@ def _because_of_integers(found: Found, data: Datasets) -> Verdict:  # noqa: ARG0
     return Verdict(
         "That difference may come from searching integer orders only.",
         "section 7, Stroke",
-        f"epsilon_i over that of zCDP at epsilon {epsilon:g}: {integers:.6f} with all integer orders, "
-        f"{capped:.3f} with orders up to 100, as in the authors' code. Fits as printed, with all integer "
-        f"orders, of zCDP above moments: {fits}",
+        f"At epsilon {epsilon:g}, epsilon_i of the moments accountant over that of zCDP is {integers:.6f} "
+        f"with all integer orders, and {capped:.3f} with orders up to 100, as in the authors' code. Fits as "
+        f"printed, with all integer orders, of zCDP above moments: {fits}.",
         "does not hold" if integers > 0.999 > capped else "holds",
     )
 
@@ -250,7 +255,7 @@ def _kmeans(sentence: str, source: str, better: str, worse: str) -> Check:
         results = results[results.epsilon == gowalla.PAPER_EPSILON]
         measured, verdicts = [], []
         for clusters, steps in gowalla.AUTHORS_SETTINGS.values():
-            words = [f"**K = {clusters}, J = {steps}**"]
+            words = []
             judged = []
             for label, (one, other) in (("private", (better, worse)), ("not private", literal)):
                 pair = (gowalla.on_grid(one, clusters, steps), gowalla.on_grid(other, clusters, steps))
@@ -263,14 +268,16 @@ def _kmeans(sentence: str, source: str, better: str, worse: str) -> Check:
                     f"zCDP leaves a mechanism {zcdp:.2g}, linear composition {linear:.2g}: arithmetic is "
                     f"{side} the claim"
                 )
-            measured.append("; ".join(words))
+            measured.append(f"    - **K = {clusters}, J = {steps}**; {'; '.join(words)}.")
             verdicts.append(f"K = {clusters}, J = {steps}: {judged[0]}; not private: {judged[1]}")
-        grids = [_on_grid(results, *pair) for pair in ((better, worse), literal)]
+        grids = [
+            f"    - The whole grid of K and J, not judged, {label}: {_on_grid(results, *pair)}."
+            for label, pair in (("private", (better, worse)), ("not private", literal))
+        ]
         return Verdict(
             sentence,
             source,
-            f"how much smaller the NICV is: {'. '.join(measured)}. The whole grid of K and J, not judged: "
-            f"private, {grids[0]}. Not private, {grids[1]}",
+            "\n".join(["By how much the NICV is smaller:", *measured, *grids]),
             ". ".join(verdicts),
         )
 
@@ -287,7 +294,7 @@ def _nicv_gaps(results: pd.DataFrame, pair: tuple[str, str]) -> str:
 
 
 def _on_grid(results: pd.DataFrame, better: str, worse: str) -> str:
-    """Say at how many points of the grid the first clearly has the smaller NICV, by steps."""
+    """Count the points of the grid where the first clearly has the smaller NICV, by steps."""
     points = gowalla.GRID_OF_BOTH
     pairs = [(gowalla.on_grid(better, *point), gowalla.on_grid(worse, *point)) for point in points]
     measured, _ = _compare(results, pairs, "nicv", sign=-1.0)
@@ -296,12 +303,12 @@ def _on_grid(results: pd.DataFrame, better: str, worse: str) -> str:
         count = _clear(
             results, [pair for pair, point in zip(pairs, points, strict=True) if point[1] == steps]
         )
-        clear.append(f"J = {steps}: {count[0]} for, {count[1]} against of {count[2]}")
-    return f"{measured}; {'; '.join(clear)}"
+        clear.append(f"J = {steps}: {count[0]} for and {count[1]} against of {count[2]}")
+    return f"{measured}. By steps, {'; '.join(clear)}"
 
 
 def _clear(results: pd.DataFrame, pairs: list[tuple[str, str]]) -> tuple[int, int, int]:
-    """Return how many comparisons of NICV clearly favour the first, clearly the second, and all."""
+    """Count the comparisons of NICV that clearly favour the first, those that favour the second, and all."""
     tables = [paired(results, *pair, "nicv") for pair in pairs]
     smaller, larger = (
         sum(int((sign * table["mean"] > _SURE * table["sem"]).sum()) for table in tables)
@@ -324,11 +331,11 @@ def _faces(found: Found, data: Datasets) -> Verdict:
     }
     free = captured(olivetti.DATA_FREE)
     measured = (
-        f"variance captured, relative to principal components: the text's factors {shown[olivetti.PAPER]} "
-        f"({shown[olivetti.PAPER_CENTRED]} of centred pictures), images without data {free:.3f}, the default "
+        f"Variance captured, relative to principal components: the text's factors {shown[olivetti.PAPER]} "
+        f"({shown[olivetti.PAPER_CENTRED]} of centred pictures), images without data {free:.3f}, `dpem` "
         f"{captured(olivetti.OURS, 0.3):.3f}. The text's noise over what lets a component emerge: "
         f"{printed.first:.1f} for the first (the mean picture) and {printed.second:.0f} for the second of "
-        f"pictures as they are, {centred.first:.0f} for the first of centred ones"
+        f"pictures as they are, {centred.first:.0f} for the first of centred ones."
     )
     return Verdict(
         "At epsilon 0.3 the factors of the faces are nearly as recognisable as without privacy.",
@@ -353,9 +360,9 @@ def _revealed(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
         "Plain EM reveals the one person of a category through a mean; from the private fit it is hard to "
         "infer.",
         "motivating figure, A and B left",
-        f"an attacker is right in {plain:.1%} against plain EM, in {private:.1%} ({low:.1%} to {high:.1%}) "
-        f"against the paper's method, in {ours:.1%} against `dpem`; 50 % is guessing, {limit:.1%} and "
-        f"{ours_limit:.1%} what their noise allows at epsilon {motivation.EPSILON:g}",
+        f"An attacker is right in {plain:.1%} against plain EM, in {private:.1%} ({low:.1%} to {high:.1%}) "
+        f"against the paper's method, and in {ours:.1%} against `dpem`. Guessing is right in 50 %. The noise "
+        f"of the two methods allows {limit:.1%} and {ours_limit:.1%} at epsilon {motivation.EPSILON:g}.",
         holds,
     )
 
@@ -373,8 +380,8 @@ def _close(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
     return Verdict(
         "With 50 times the points the private parameters are closer to those of plain EM.",
         "motivating figure, B right",
-        f"nats below plain EM per fresh person, 104 and 5,200 people: the paper's {paper[0]:.2f} and "
-        f"{paper[1]:.2f}, `dpem` {ours[0]:.2f} and {ours[1]:.2f}",
+        f"Nats below plain EM per fresh person, with 104 and with 5,200 people: the paper's method "
+        f"{paper[0]:.2f} and {paper[1]:.2f}, `dpem` {ours[0]:.2f} and {ours[1]:.2f}.",
         "holds" if paper[1] < paper[0] else "does not hold",
     )
 

@@ -100,16 +100,16 @@ def _why_plain_em_is_lower(results: pd.DataFrame) -> str:
     relation = "below" if plain < ours else "above"
     reason = (
         "Overfitting is not the reason: plain EM is below on the rows that were fitted, too. With ten "
-        "components in this many columns EM ends in a local optimum that depends on the start, and the start "
-        "of `dpem` is the better one."
+        "components in this many columns, EM ends in a local optimum that depends on the start. The start of "
+        "`dpem` is the better one."
         if own[PLAIN] < own[OURS] and mean(CONTINUED, LARGEST) > plain
         else "The figures do not name one reason."
     )
     return (
         f"Plain EM ({plain:.0f}) lies {relation} `dpem` at epsilon {LARGEST:g} ({ours:.0f}). On the rows "
-        f"that were fitted the two reach {own[PLAIN]:.0f} and {own[OURS]:.0f}; {len(first)} starts of plain "
-        f"EM on the first fold reach {first.min():.0f} to {first.max():.0f}; plain EM that starts at the "
-        f"private fit of `dpem` reaches {mean(CONTINUED, LARGEST):.0f}. {reason}"
+        f"that were fitted the two reach {own[PLAIN]:.0f} and {own[OURS]:.0f}. On the first fold, "
+        f"{len(first)} starts of plain EM reach {first.min():.0f} to {first.max():.0f}. Plain EM that starts "
+        f"at the private fit of `dpem` reaches {mean(CONTINUED, LARGEST):.0f}. {reason}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The page about a reproduction: what the paper says, what its text gives, what the default gives."""
+"""The page about a reproduction: what the paper says, what its text gives, what `dpem` gives."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ __all__ = ["write_page"]
 
 def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> Path:
     """Write reproduction.md about these results, and return its path."""
-    environment = jinja2.Environment(  # noqa: S701  (Markdown, of our own words and numbers)
+    environment = jinja2.Environment(  # noqa: S701  (Markdown from dpem's own texts and numbers)
         loader=jinja2.PackageLoader("dpem.reproduce", ""),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         keep_trailing_newline=True,
     )
-    judged = [[one.sentence, one.source, one.measured, one.holds] for one in verdicts(found, data)]
+    judged = list(enumerate(verdicts(found, data), start=1))
+    claims = [[number, one.sentence, one.source, one.holds] for number, one in judged]
     text = environment.get_template("reproduction.md.jinja").render(
         names=" ".join(["all"] if len(found) == len(EXPERIMENTS) else found)
         + ("" if data.size == "full" else f" --{data.size}"),
@@ -46,7 +47,8 @@ def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> 
         size=data.size,
         file_name=data.file_name,
         data_table=_data_table(data, found),
-        sentences=markdown(["claim", "where", "measured", "verdict"], judged),
+        sentences=markdown(["no.", "claim", "where", "verdict"], claims),
+        measured="\n".join(f"{number}. {one.measured}" for number, one in judged),
         **{
             name: experiment.describe(found[name], data) if name in found else None
             for name, experiment in EXPERIMENTS.items()
@@ -61,11 +63,13 @@ def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> 
 def _data_table(data: Datasets, found: dict[str, pd.DataFrame]) -> str:
     used = [name for name in data.names if any((table.data == name).any() for table in found.values())]
     if not used:
-        return "Made people alone."
+        return "Generated people alone."
     rows = []
     for name in used:
         loaded = data.load(name)
         n, d = loaded.rows.shape
-        kind = "real, by its checksum" if loaded.is_real else "**stand-in: made rows, not the real ones**"
+        kind = (
+            "real, by its checksum" if loaded.is_real else "**stand-in: generated rows, not the real ones**"
+        )
         rows.append([f"`{name}`", f"{n:,} x {d}", kind])
     return markdown(["data set", "rows and columns", ""], rows)
