@@ -266,7 +266,7 @@ def test_profiles_are_coloured_by_distance_in_widths_of_bounds(models):
     low, high = model.schema.bounds
     expected = (model.means_ - model.weights_ @ model.means_) / (high - low)
     np.testing.assert_allclose(ax.images[0].get_array(), expected, atol=1e-12)
-    first = f"{model.means_[0, 0]:.3g}\n±{model.standard_errors_['means'][0, 0]:.2g}"
+    first = f"{model.means_[0, 0]:.1f}\n±{model.standard_errors_['means'][0, 0]:.2g}"
     assert ax.texts[0].get_text() == first
     assert [label.get_text() for label in ax.get_xticklabels()] == [
         "age (years)",
