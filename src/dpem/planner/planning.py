@@ -15,11 +15,11 @@ from dpem.estimator.base import PrivateEstimator
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from dpem.estimator.planned_columns import ExpectedNoise
 
-__all__ = ["epsilon_needed", "plan"]
+__all__ = ["epsilon_needed", "plan", "plans"]
 
 _LARGEST = 1e4  # epsilon that is looked at
 _SMALLEST = 1e-4
@@ -66,9 +66,7 @@ def plan(
     1
     """
     n = _validate.integer(n_rows, "n_rows")
-    given: Any = estimator
-    if not isinstance(given, PrivateEstimator):
-        raise _validate.fail("an estimator of dpem to plan", "estimator", type(given).__name__)
+    _require_estimator(estimator)
     if estimator.epsilon == math.inf:
         raise _validate.fail("a finite epsilon to plan", "epsilon", estimator.epsilon)
     estimator._check_arguments()
@@ -85,6 +83,21 @@ def plan(
         forecast.assumption,
         tuple(said),
     )
+
+
+def _require_estimator(given: Any) -> PrivateEstimator:
+    """Return an estimator of dpem as it is; raise for anything else."""
+    if not isinstance(given, PrivateEstimator):
+        raise _validate.fail("an estimator of dpem to plan", "estimator", type(given).__name__)
+    return given
+
+
+def plans(
+    estimator: PrivateEstimator, n_rows: int, epsilons: Iterable[float], **arguments: Any
+) -> list[Outlook]:
+    """Return what each of several epsilons would give; arguments as in :func:`dpem.plan`."""
+    candidate = clone(_require_estimator(estimator))
+    return [plan(candidate.set_params(epsilon=float(e)), n_rows, **arguments) for e in epsilons]
 
 
 def epsilon_needed(
@@ -124,7 +137,7 @@ def epsilon_needed(
     if not isinstance(given, Mapping) or not given:
         raise _validate.fail('names to accuracies, such as {"age": 0.5}', "accuracy", given)
     wanted = {name: _validate.positive(value, f"accuracy of {name!r}") for name, value in accuracy.items()}
-    candidate = clone(estimator)
+    candidate = clone(_require_estimator(estimator))
 
     def suffices(epsilon: float) -> bool:
         outlook = plan(candidate.set_params(epsilon=epsilon), n_rows, columns=columns, spread=spread)
