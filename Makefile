@@ -207,4 +207,4 @@ lock: $(READY)   ## renew the lock file of the development environment
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements-dev.lock
 
 clean:           ## remove what was built
-	rm -rf $(VENV) build dist docs/_build
+	rm -rf $(VENV) build dist docs/_build docs/auto_examples
