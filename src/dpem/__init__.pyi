@@ -2,6 +2,7 @@
 from . import audit as audit
 from . import errors as errors
 from . import paper as paper
+from . import plot as plot
 from . import privacy as privacy
 from . import report as report
 from . import testing as testing

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dpem.data.levels import LevelGrid
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.planned_columns import ExpectedNoise
-    from dpem.estimator.summary import Profile
+    from dpem.estimator.summary import ColumnLaw, Gaussians, Profile
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan, Terms
 
@@ -500,6 +500,15 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     def _figures(self) -> dict[str, Any]:
         """Return the released parameters that the report draws, as JSON."""
         return {"kind": "none", "columns": []}
+
+    def _gaussians(self) -> Gaussians | None:
+        """Return the released density where it is a mixture of Gaussians."""
+        return None
+
+    def _law(self, column: int) -> ColumnLaw | None:
+        """Return the released distribution of a column where it is a table of probabilities."""
+        del column
+        return None
 
     def _spread(self) -> dict[str, float] | None:
         """Return the deviation of each column within a part, where the model has one."""

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.fitting.projection import cholesky
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 __all__ = [
     "MOST_COLUMNS",
+    "ColumnLaw",
+    "Gaussians",
     "Profile",
     "ReleasedValue",
     "column_names",
@@ -19,6 +25,7 @@ __all__ = [
     "gaussian_figures",
     "label_of",
     "numbered_rows",
+    "ranges_of",
     "schema_of",
     "short",
     "values_of",
@@ -53,6 +60,93 @@ class Profile:
     def is_wide(self) -> bool:
         """Whether columns are better shown one below the other."""
         return len(self.header) > _MOST_ACROSS and len(self.rows) < len(self.header)
+
+
+@dataclass(frozen=True, eq=False)
+class Gaussians:
+    """A released density: a mixture of Gaussians, its components first and then its background.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (k,)
+        Parts of the whole density.
+    means : ndarray of shape (k, d)
+    covariances : ndarray of shape (k, d, d)
+    n_components : int
+        How many of them are components.
+    """
+
+    weights: NDArray[np.float64]
+    means: NDArray[np.float64]
+    covariances: NDArray[np.float64]
+    n_components: int
+
+    @property
+    def deviations(self) -> NDArray[np.float64]:
+        """The standard deviation of every column, (k, d)."""
+        return np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+
+    @property
+    def components(self) -> Gaussians:
+        """The components, without the background."""
+        k = self.n_components
+        return Gaussians(self.weights[:k], self.means[:k], self.covariances[:k], k)
+
+    def marginal(self, columns: Sequence[int]) -> Gaussians:
+        """Return the density of some columns: the others are integrated out."""
+        chosen = list(columns)
+        covariances = self.covariances[:, chosen][:, :, chosen]
+        return Gaussians(self.weights, self.means[:, chosen], covariances, self.n_components)
+
+    def densities(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return what each part adds to the density at points (n, d), (n, k)."""
+        found = np.empty((len(points), len(self.weights)))
+        factors = cholesky(self.covariances)
+        for k, (weight, mean, factor) in enumerate(zip(self.weights, self.means, factors, strict=True)):
+            z = np.linalg.solve(factor, (points - mean).T)
+            log_scale = np.log(np.diagonal(factor)).sum() + len(mean) / 2 * np.log(2 * np.pi)
+            found[:, k] = weight * np.exp(-0.5 * (z * z).sum(axis=0) - log_scale)
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnLaw:
+    """The released distribution of one column.
+
+    Attributes
+    ----------
+    name : str
+    unit : str or None
+    labels : sequence
+        Values, or intervals of numbers.
+    probabilities : ndarray
+        One for each label. Together with `missing` they sum to 1.
+    first : float
+        The number, or the code, of the first label.
+    edges : ndarray, optional
+        Where intervals begin, and where the last one ends.
+    whole : bool
+        Whether the numbers of intervals are whole ones.
+    missing : float, optional
+        The probability of a missing cell, if cells may be missing.
+    """
+
+    name: str
+    unit: str | None
+    labels: Sequence[Any]
+    probabilities: NDArray[np.float64]
+    first: float = 0.0
+    edges: NDArray[np.float64] | None = None
+    whole: bool = False
+    missing: float | None = None
+
+    def figure(self) -> dict[str, Any]:
+        """Return what a page draws."""
+        labels, shares = list(map(label_of, self.labels)), self.probabilities
+        if self.missing is not None:
+            labels, shares = [*labels, label_of(None)], np.append(shares, self.missing)
+        found: dict[str, Any] = {"name": self.name, "unit": self.unit, "labels": labels}
+        return found | {"shares": short(shares)}
 
 
 def column_names(model: Any) -> list[str]:
@@ -99,25 +193,16 @@ def _moment(value: Any, column: Any) -> str | None:
     return column.value_text(round(float(value))) if column is not None and column.is_time else None
 
 
-def gaussian_figures(
-    model: Any,
-    weights: NDArray[np.float64],
-    means: NDArray[np.float64],
-    covariances: NDArray[np.float64],
-    background: tuple[NDArray[np.float64], ...] | None = None,
-) -> dict[str, Any]:
+def gaussian_figures(model: Any, density: Gaussians) -> dict[str, Any]:
     """Return what a page needs to draw a mixture of Gaussians; of many columns the first."""
-    spread = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).max(axis=0)
-    columns = columns_of_numbers(model, means, 4 * spread)
+    k = density.n_components
+    columns = columns_of_numbers(model, density.means[:k], 4 * density.deviations[:k].max(axis=0))
     d = len(columns)
-    parts = {"weights": weights, "means": means[:, :d], "covariances": covariances[:, :d, :d]}
-    found = {"kind": "gaussians", "columns": columns} | {name: short(value) for name, value in parts.items()}
-    wide = (np.zeros(0), np.zeros((0, d)), np.zeros((0, d, d))) if background is None else background
-    found["background"] = {
-        "weights": short(wide[0]),
-        "means": short(wide[1][:, :d]),
-        "covariances": short(wide[2][:, :d, :d]),
-    }
+    shown = density.marginal(range(d))
+    parts = {"weights": shown.weights, "means": shown.means, "covariances": shown.covariances}
+    found: dict[str, Any] = {"kind": "gaussians", "columns": columns}
+    found |= {name: short(value[:k]) for name, value in parts.items()}
+    found["background"] = {name: short(value[k:]) for name, value in parts.items()}
     return found
 
 
@@ -126,15 +211,22 @@ def columns_of_numbers(
 ) -> list[dict[str, Any]]:
     """Return names, units and ranges of the first columns: their bounds, or else where the model lies."""
     schema = getattr(model, "schema", None)
-    if model.plan_ is not None:
-        low, high = model._domain(model.n_features_in_).box
-    else:
-        low, high = centres.min(axis=0) - around, centres.max(axis=0) + around
+    low, high = ranges_of(model, centres, around)
     columns = []
     for j, name in enumerate(column_names(model)[:MOST_COLUMNS]):
         unit = None if schema is None else schema.columns[j].unit_shown
         columns.append({"name": name, "unit": unit, "low": float(low[j]), "high": float(high[j])})
     return columns
+
+
+def ranges_of(
+    model: Any, centres: NDArray[np.float64], around: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the range of every column: its public bounds, or else where the model lies."""
+    if model.plan_ is not None:
+        box: tuple[NDArray[np.float64], NDArray[np.float64]] = model._domain(model.n_features_in_).box
+        return box
+    return centres.min(axis=0) - around, centres.max(axis=0) + around
 
 
 def label_of(value: Any) -> str:

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
     from dpem.gate.plan import Plan
     from dpem.privacy.accountants import Comparison
 
-__all__ = ["ExpectedNoise", "Outlook"]
+__all__ = ["BLURRED", "HIDDEN", "ExpectedNoise", "Outlook", "relative_noise"]
+
+# Noise over what it is to be seen against: from BLURRED on it counts, from HIDDEN on it hides everything.
+BLURRED, HIDDEN = 0.1, 1.0
 
 
 @dataclass(frozen=True)
@@ -96,3 +99,9 @@ class Outlook:
             "accountants": self.compare().epsilons,
             "warnings": list(self.warnings),
         }
+
+
+def relative_noise(outlook: Outlook, parameter: str) -> float:
+    """Return the largest relative noise of a parameter; of one that the outlook lacks, of its worst."""
+    found = [entry.relative for entry in outlook.noise if entry.parameter == parameter]
+    return max(found, default=outlook.worst.relative)

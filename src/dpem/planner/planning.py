@@ -15,11 +15,11 @@ from dpem.estimator.base import PrivateEstimator
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from dpem.estimator.planned_columns import ExpectedNoise
 
-__all__ = ["epsilon_needed", "plan"]
+__all__ = ["epsilon_needed", "plan", "plans"]
 
 _LARGEST = 1e4  # epsilon that is looked at
 _SMALLEST = 1e-4
@@ -85,6 +85,14 @@ def plan(
         forecast.assumption,
         tuple(said),
     )
+
+
+def plans(
+    estimator: PrivateEstimator, n_rows: int, epsilons: Iterable[float], **arguments: Any
+) -> list[Outlook]:
+    """Return what each of several epsilons would give; arguments as in :func:`dpem.plan`."""
+    candidate = clone(estimator)
+    return [plan(candidate.set_params(epsilon=float(e)), n_rows, **arguments) for e in epsilons]
 
 
 def epsilon_needed(

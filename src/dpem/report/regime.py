@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
 
-from dpem.planner import plan
+from dpem.planner.outlook import BLURRED, HIDDEN, relative_noise
+from dpem.planner.planning import plans
 
 if TYPE_CHECKING:
     from dpem.planner import Outlook
@@ -41,17 +41,14 @@ class Regime:
 
 def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
     """Return the noise of the parameter that drowns first, relative to what it is to be seen against."""
-    candidate, n_rows = clone(estimator), chosen.n_rows
     # Columns without a schema: as many as the plan at hand has.
     columns = list(dict.fromkeys(e.column for e in chosen.noise if e.column is not None)) or None
     epsilons = np.geomspace(_LOW, _HIGH, _POINTS)
     own = float(estimator.epsilon)
-    outlooks = [
-        plan(candidate.set_params(epsilon=float(e)), n_rows, columns=columns, spread=spread) for e in epsilons
-    ]
+    outlooks = plans(estimator, chosen.n_rows, epsilons, columns=columns, spread=spread)
     parameter, against = chosen.worst.parameter, chosen.worst.against
-    noise = [_relative(outlook, parameter) for outlook in outlooks]
-    here = _relative(chosen, parameter)
+    noise = [relative_noise(outlook, parameter) for outlook in outlooks]
+    here = relative_noise(chosen, parameter)
     low = 10.0 ** math.floor(math.log10(min([*noise, here, 0.05])))
     high = 10.0 ** math.ceil(math.log10(max([*noise, here, 1.0])))
 
@@ -64,7 +61,7 @@ def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
         return round(_HEIGHT - _BOTTOM - part * (_HEIGHT - _TOP - _BOTTOM), 2)
 
     path = "M" + " L".join(f"{x(e)} {y(v)}" for e, v in zip(epsilons, noise, strict=True))
-    edges = [high, 1.0, 0.1, low]
+    edges = [high, HIDDEN, BLURRED, low]
     zones = [
         (y(top), round(y(bottom) - y(top), 2), name)
         for top, bottom, name in zip(edges[:-1], edges[1:], ("drowned", "blurred", "clear"), strict=True)
@@ -88,16 +85,10 @@ def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
     )
 
 
-def _relative(outlook: Outlook, parameter: str) -> float:
-    return max(
-        (e.relative for e in outlook.noise if e.parameter == parameter), default=outlook.worst.relative
-    )
-
-
 def _verdict(relative: float) -> str:
-    if relative >= 1:
+    if relative >= HIDDEN:
         return "noise hides it"
-    return "blurred by noise" if relative >= 0.1 else "clear of noise"
+    return "blurred by noise" if relative >= BLURRED else "clear of noise"
 
 
 def _percent(value: float) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.errors import MissingExtraError
+from dpem.plot.canvas import COLOURS, figure_class
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,17 +15,10 @@ if TYPE_CHECKING:
 
 __all__ = ["COLOURS", "interval", "markdown", "new_figure", "paired"]
 
-# Told apart by colour-blind people too (Tol's bright scheme).
-COLOURS = ("#4477AA", "#EE6677", "#228833", "#CCBB44", "#66CCEE", "#AA3377", "#BBBBBB")
-
 
 def new_figure(rows: int, columns: int, *, height: float = 4.0, width: float = 10.0, **options: Any) -> Any:
     """Return a figure that is drawn to a file, and its axes."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Drawing figures", "matplotlib", "reproduce") from error
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = figure_class("Drawing figures", "reproduce")(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
 

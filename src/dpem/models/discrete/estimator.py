@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.arguments import stores_arguments, whole
-from dpem.estimator.summary import column_names, label_of
-from dpem.models.discrete.summary import figures_of_laws, profile_of_classes
+from dpem.estimator.summary import ColumnLaw, column_names, label_of
+from dpem.models.discrete.summary import figures_of_laws, law_of_counts, profile_of_classes
 from dpem.plugin.clipped import read_only
 from dpem.plugin.estimator import ModelEstimator
 from dpem.plugin.product_mixture import CategoricalFamily, PoissonFamily, ProductMixture
@@ -199,7 +199,13 @@ class CategoricalMixture(_DiscreteMixture):
         return profile_of_classes(self, header, law, errors)
 
     def _figures(self) -> dict[str, Any]:
-        return figures_of_laws(self, self.categories_, self.probabilities_)
+        return figures_of_laws([self._law(j) for j in range(self.n_features_in_)])
+
+    def _law(self, column: int) -> ColumnLaw:
+        values, law = self.categories_[column], self.weights_ @ self.probabilities_[column]
+        return ColumnLaw(
+            column_names(self)[column], None, values, law, self.schema_.columns[column].limits[0]
+        )
 
     def _make_model(self, schema: Schema) -> CategoricalFamily:
         k = self.n_components
@@ -278,8 +284,11 @@ class BernoulliMixture(_DiscreteMixture):
         return profile_of_classes(self, column_names(self), self.probabilities_, errors)
 
     def _figures(self) -> dict[str, Any]:
-        laws = [np.stack([1 - yes, yes], axis=1) for yes in self.probabilities_.T]
-        return figures_of_laws(self, [("no", "yes")] * len(laws), laws)
+        return figures_of_laws([self._law(j) for j in range(self.n_features_in_)])
+
+    def _law(self, column: int) -> ColumnLaw:
+        yes = float(self.weights_ @ self.probabilities_[:, column])
+        return ColumnLaw(column_names(self)[column], None, ("no", "yes"), np.array([1 - yes, yes]))
 
     def _make_model(self, schema: Schema) -> CategoricalFamily:
         k = self.n_components
@@ -347,6 +356,10 @@ class PoissonMixture(_DiscreteMixture):
 
     def _profile(self) -> Profile:
         return profile_of_classes(self, column_names(self), self.means_, self.standard_errors_["means"])
+
+    def _law(self, column: int) -> ColumnLaw:
+        bound = self.schema_.columns[column].limits[1]
+        return law_of_counts(column_names(self)[column], self.weights_, self.means_[:, column], bound)
 
     def _make_model(self, schema: Schema) -> PoissonFamily:
         k = self.n_components

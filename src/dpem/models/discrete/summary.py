@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from dpem.estimator.summary import (
-    MOST_COLUMNS,
-    Profile,
-    ReleasedValue,
-    column_names,
-    label_of,
-    short,
-    values_of,
-)
+import numpy as np
+from scipy import special
+
+from dpem.estimator.summary import MOST_COLUMNS, ColumnLaw, Profile, ReleasedValue, values_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["figures_of_laws", "profile_of_classes"]
+__all__ = ["figures_of_laws", "law_of_counts", "profile_of_classes"]
+
+_LISTED = 64  # counts that are shown one by one
 
 
 def profile_of_classes(
@@ -42,17 +39,27 @@ def profile_of_classes(
     return Profile("class", ["share", *header], units, rows, has_shares=True)
 
 
-def figures_of_laws(
-    model: Any, labels: Sequence[Sequence[Any]], laws: Sequence[NDArray[np.float64]]
-) -> dict[str, Any]:
+def figures_of_laws(laws: Sequence[ColumnLaw]) -> dict[str, Any]:
     """Return the distribution of every column over all classes."""
-    columns = [
-        {
-            "name": name,
-            "unit": None,
-            "labels": list(map(label_of, values)),
-            "shares": short(model.weights_ @ law),
-        }
-        for name, values, law in zip(column_names(model), labels, laws, strict=True)
-    ]
-    return {"kind": "tables", "columns": columns[:MOST_COLUMNS], "pairs": {}}
+    return {"kind": "tables", "columns": [law.figure() for law in laws[:MOST_COLUMNS]], "pairs": {}}
+
+
+def law_of_counts(
+    name: str, weights: NDArray[np.float64], means: NDArray[np.float64], bound: float
+) -> ColumnLaw:
+    """Return the distribution of a mixture of Poisson laws within a bound: by values, or by intervals.
+
+    It ends where next to no probability is left; what lies beyond counts to the last value.
+    """
+    largest = float(means.max())
+    last = int(min(bound, math.ceil(largest + 8 * math.sqrt(largest) + 8)))
+    whole = last >= _LISTED
+    starts = np.unique(np.linspace(0, last + 1, _LISTED + 1).astype(int)) if whole else np.arange(last + 2)
+    below = np.zeros(len(starts))  # the probability of less than each start
+    below[1:-1] = special.pdtr(starts[1:-1, None] - 1.0, means) @ weights
+    below[-1] = 1.0
+    edges = starts.astype(np.float64)
+    edges[-1] -= 1.0  # the last interval ends with its largest number, as those of declared bounds do
+    return ColumnLaw(
+        name, None, starts[:-1].tolist(), np.diff(below), edges=edges if whole else None, whole=whole
+    )

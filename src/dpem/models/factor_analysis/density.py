@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.estimator.saved_arrays import require_numbers, require_positive
+from dpem.estimator.summary import Gaussians
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -83,6 +84,9 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         """Return the inverse of the model's covariance, (d, d)."""
         weighted, inner = self._inner()
         return np.asarray(np.diag(1 / self.noise_variance_) - weighted.T @ np.linalg.solve(inner, weighted))
+
+    def _gaussians(self) -> Gaussians:
+        return Gaussians(np.ones(1), self.mean_[None], self.get_covariance()[None], 1)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
         """Draw rows from the density: free, since the density is released.

@@ -59,7 +59,7 @@ def profile_of(model: FactorAnalysis) -> Profile:
 
 def figures_of(model: FactorAnalysis) -> dict[str, Any]:
     """Return what a page draws: one Gaussian."""
-    return gaussian_figures(model, np.ones(1), model.mean_[None], model.get_covariance()[None])
+    return gaussian_figures(model, model._gaussians())
 
 
 def spread_of(model: FactorAnalysis) -> dict[str, float]:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem import _validate
 from dpem.errors import InvalidArgumentError
+from dpem.estimator.summary import Gaussians
 from dpem.fitting.projection import cholesky
 from dpem.models.gaussian_mixture.missing import incomplete_log_joint
 
@@ -185,6 +186,9 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
             np.concatenate([self.means_, wide.means]),
             np.concatenate([self._full_covariances(), wide.covariances]),
         )
+
+    def _gaussians(self) -> Gaussians:
+        return Gaussians(*self._all_components(), self.n_components_)
 
     def _joint(self, X: Any) -> NDArray[np.float64]:
         return _log_joint_of_known(self._rows(X), self.weights_, self.means_, self._full_covariances())

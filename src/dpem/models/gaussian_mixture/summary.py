@@ -76,11 +76,7 @@ def profile_of(model: GaussianMixture) -> Profile:
 
 def figures_of(model: GaussianMixture) -> dict[str, Any]:
     """Return what a page draws: components, and the background."""
-    inside = 1 - float(model.background_.weights.sum())
-    behind = (model.background_.weights, model.background_.means, model.background_.covariances)
-    return gaussian_figures(
-        model, model.weights_ * inside, model.means_, model._full_covariances(), background=behind
-    )
+    return gaussian_figures(model, model._gaussians())
 
 
 def spread_of(model: GaussianMixture) -> dict[str, float]:

@@ -29,7 +29,7 @@ from dpem.models.table.em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
 from dpem.models.table.files import arrays_of, table_from_arrays
 from dpem.models.table.one_shot import FittedTable, OneShotRequest, fit_one_shot
 from dpem.models.table.rows import RowsOfTablesMixin
-from dpem.models.table.summary import figures_of, noise_of_counts
+from dpem.models.table.summary import figures_of, law_of, noise_of_counts
 
 if TYPE_CHECKING:
     import os
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dpem.data import Column, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
+    from dpem.estimator.summary import ColumnLaw
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
     from dpem.gate.progress import Progress
@@ -245,6 +246,9 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
 
     def _figures(self) -> dict[str, Any]:
         return figures_of(self)
+
+    def _law(self, column: int) -> ColumnLaw:
+        return law_of(self, column)
 
     def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
         if probabilities:

@@ -6,8 +6,10 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpem.estimator.planned_columns import ExpectedNoise
-from dpem.estimator.summary import MOST_COLUMNS, label_of, short
+from dpem.estimator.summary import MOST_COLUMNS, ColumnLaw, short
 from dpem.statistics.mixture_tables import ROW_UNIT
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from dpem.models.table.estimator import MixedMixture
 
 
-__all__ = ["figures_of", "noise_of_counts"]
+__all__ = ["figures_of", "law_of", "noise_of_counts"]
 
 # What the stages of a table count; a typical value is that of one row in twenty.
 _COUNTED = {
@@ -44,6 +46,22 @@ def noise_of_counts(plan: Plan, n_rows: int) -> tuple[dict[str, int], list[Expec
     return {"releases": sum(stage.repeats for stage in plan.stages)}, noise
 
 
+def law_of(model: MixedMixture, j: int) -> ColumnLaw:
+    """Return the distribution of a column."""
+    column = model.schema.columns[j]
+    series = model.marginals(column.name)
+    labels, shares = list(series.index), series.to_numpy()
+    missing = None
+    if column.missing:
+        labels, shares, missing = labels[:-1], shares[:-1], float(shares[-1])
+    edges = None
+    if hasattr(labels[0], "left"):
+        edges = np.array([*(value.left for value in labels), labels[-1].right])
+    return ColumnLaw(
+        column.name, column.unit_shown, labels, shares, column.limits[0], edges, column.is_whole, missing
+    )
+
+
 _MOST_ENTRIES = 200_000  # of all tables of pairs
 
 
@@ -51,19 +69,9 @@ def figures_of(model: MixedMixture) -> dict[str, Any]:
     """Return the distribution of every column, and tables of pairs as far as they are few enough."""
     shown = list(model.schema.columns[:MOST_COLUMNS])
     columns = []
-    for column in shown:
-        series = model.marginals(column.name)
-        labels = [label_of(value) for value in series.index]
-        edges = [float(value.left) for value in series.index if hasattr(value, "left")]
-        columns.append(
-            {
-                "name": column.name,
-                "unit": column.unit_shown,
-                "labels": labels,
-                "edges": edges or None,
-                "shares": short(series.to_numpy()),
-            }
-        )
+    for j in range(len(shown)):
+        law = law_of(model, j)
+        columns.append(law.figure() | {"edges": None if law.edges is None else law.edges[:-1].tolist()})
     pairs, entries = {}, 0
     for (i, a), (j, b) in itertools.combinations(enumerate(shown), 2):
         size = len(columns[i]["labels"]) * len(columns[j]["labels"])
