@@ -74,4 +74,5 @@ autodoc_default_options = {"members": True, "show-inheritance": True}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
+napoleon_custom_sections = ["Privacy"]
 nitpicky = False

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import dpem
 import dpem.audit
+import dpem.plot
 import dpem.report
 
 SNAPSHOT = Path(__file__).with_name("api.txt")
-MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.report, dpem.testing, dpem.errors)
+MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.plot, dpem.report, dpem.testing, dpem.errors)
 
 
 def lines_of(name, entry):

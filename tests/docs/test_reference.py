@@ -5,10 +5,11 @@ from pathlib import Path
 
 import dpem
 import dpem.audit
+import dpem.plot
 import dpem.report
 
 INDEX = Path(__file__).parents[2] / "docs" / "reference" / "api" / "index.md"
-MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.report, dpem.testing)
+MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.plot, dpem.report, dpem.testing)
 
 
 def test_every_public_name_is_in_the_reference():

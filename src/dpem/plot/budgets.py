@@ -85,7 +85,8 @@ def plan(model_or_plan: Any, *, ax: Axes | None = None) -> Axes:
         )
     bar_names(ax, kinds)
     largest = max(sum(stage.share for stage in given.numbered(kind)) for kind in kinds)
-    ax.set_xlim(0, 1.45 * largest)
+    ax.set_xticks([tick for tick in ax.get_xticks() if 0 <= tick <= 1])
+    ax.set_xlim(0, 1.45 * largest)  # room for the text
     ax.set_xlabel("share of the budget (mu²)" if given.accountant == "gdp" else "share of the mechanisms")
     ax.xaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
     ax.spines[["top", "right"]].set_visible(False)
@@ -166,7 +167,11 @@ def noise(
             fontsize="x-small",
             color="0.3",
         )
+    if not full.all():
+        ax.plot([], [], "o", color="0.3", markerfacecolor="white", label="less than was asked for")
     ax.set(xscale="log", yscale="log")
+    low, high = ax.get_ylim()
+    ax.set_ylim(min(low, BLURRED / 2), max(high, 2 * HIDDEN))
     ax.set_xticks(values, [f"{value:g}" for value in values])
     ax.set_xticks([], minor=True)
     ax.yaxis.set_major_formatter(lambda value, _: f"{100 * value:g} %")
@@ -235,7 +240,7 @@ def ledger(ledger: Any, *, ax: Axes | None = None) -> Axes:
             )
         bar_names(ax, [f"{charge.number} {charge.purpose}" for charge in charges])
         ax.axvline(account.cap.epsilon, color=DARK, linestyle="--")
-        ax.set_xlabel(f"epsilon of all charges so far, at delta = {delta:g}")
+        ax.set_xlabel(f"epsilon so far (delta = {delta:g})")
         text = ax.annotate(
             f"cap {account.cap.epsilon:g}",
             (account.cap.epsilon, 1),
@@ -250,7 +255,7 @@ def ledger(ledger: Any, *, ax: Axes | None = None) -> Axes:
     else:
         ax.step(range(len(totals)), totals, where="post", color=DARK)
         ax.axhline(account.cap.epsilon, color=DARK, linestyle="--")
-        ax.set(xlabel="charges", ylabel=f"epsilon so far, at delta = {delta:g}")
+        ax.set(xlabel="charges", ylabel=f"epsilon so far (delta = {delta:g})")
         ax.set_ylim(0, 1.1 * account.cap.epsilon)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -23,6 +23,7 @@ __all__ = [
     "FAINT",
     "LIGHT",
     "MARKERS",
+    "RAW",
     "SEQUENTIAL",
     "array_of_axes",
     "axes_or_new",
@@ -38,6 +39,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 DARK, LIGHT, FAINT = "#1F3552", "#4477AA", "#BBBBBB"  # released values, bars, and what lies behind them
 SEQUENTIAL = "Blues"  # from light to dark, in grey too
 ERRORS = 2.0  # standard errors that an error bar shows on each side: about 95 %
+RAW = "rows (do not publish)"  # in legends
 _LONGEST = 40  # letters of a label
 _ACROSS = 3  # axes in a row
 

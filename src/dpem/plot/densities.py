@@ -8,7 +8,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem.estimator.summary import ranges_of
-from dpem.plot.canvas import DARK, FAINT, LIGHT, SEQUENTIAL, axes_or_new
+from dpem.plot.canvas import DARK, FAINT, LIGHT, RAW, SEQUENTIAL, axes_or_new
 from dpem.plot.released import chosen_columns, gaussians_of, name_axis, rows_of, some_of
 
 if TYPE_CHECKING:
@@ -81,6 +81,8 @@ def density(
     if len(shown) == 1:
         known = None if rows is None else rows_of(model, rows)[:, shown[0].place]
         draw_curve(ax, shown[0], marginal, grids[0], known)
+        if known is not None:
+            ax.legend(frameon=False, fontsize="small")
         return ax
     x, y = grids
     points = np.stack(np.meshgrid(x, y), axis=-1)
@@ -110,9 +112,9 @@ def draw_curve(
 ) -> None:
     """Draw the density of one column: all of it, and each component."""
     if rows is not None:
-        edges = np.linspace(x[0], x[-1], _BINS + 1)
-        kept = np.clip(rows[~np.isnan(rows)], x[0], x[-1])
-        ax.hist(kept, edges.tolist(), density=True, color=FAINT, label="rows (do not publish)")
+        edges = _bins(x, is_whole=column.declared is not None and column.declared.is_whole)
+        kept = np.clip(rows[~np.isnan(rows)], edges[0], edges[-1])
+        ax.hist(kept, edges.tolist(), density=True, color=FAINT, label=RAW)
     parts = marginal.densities(x[:, None])
     ax.plot(x, parts.sum(axis=1), color=DARK, label="released density")
     if marginal.n_components > 1:
@@ -121,6 +123,15 @@ def draw_curve(
     ax.set_ylim(bottom=0)
     ax.set_ylabel("density")
     name_axis(ax, "x", column)
+
+
+def _bins(x: NDArray[np.float64], *, is_whole: bool) -> NDArray[np.float64]:
+    """Return the edges of a histogram; as many whole numbers lie between any two."""
+    if not is_whole:
+        return np.linspace(x[0], x[-1], _BINS + 1)
+    first, last = np.floor(x[0]), np.ceil(x[-1])
+    step = max(np.ceil((last - first) / _BINS), 1.0)
+    return np.asarray(np.arange(first, last + step + 1, step) - 0.5)
 
 
 def points_of_axis(model: Any, marginal: Gaussians, i: int, column: ShownColumn) -> NDArray[np.float64]:

@@ -208,7 +208,7 @@ def weights(model: Any, *, ax: Axes | None = None) -> Axes:
         raise wrong_kind(expected, model, remedy)
     shares = model.weights_
     errors = getattr(model, "standard_errors_", {}).get("weights", np.zeros_like(shares))
-    ax = axes_or_new(ax, min(1.6 + 0.55 * len(shares), 10.0), 3.2)
+    ax = axes_or_new(ax, min(max(1.6 + 0.55 * len(shares), 3.2), 10.0), 3.2)
     bars = ax.bar(range(len(shares)), shares, 0.7, color=LIGHT, edgecolor="white", linewidth=0)
     for bar, share, error in zip(bars, shares, errors, strict=True):
         if error > 0 and share <= ERRORS * error:
@@ -280,7 +280,7 @@ def profiles(model: Any, *, ax: Axes | None = None) -> Axes:
     apart = (values - np.average(values, axis=0, weights=shares)) / (high - low)
     most = float(np.abs(apart).max()) or 1.0
     named = [name if unit is None else f"{name} ({unit})" for name, unit in _units(model, header)]
-    legend = "distance to the mean of all,\nin widths of the bounds"
+    legend = "from the mean of all,\nin widths of the bounds"
     return heat_map(
         ax, apart, texts, names, named, legend, limits=(-most, most), colours=DIVERGING, hatched=hatched
     )

@@ -73,15 +73,15 @@ def privacy_curve(statement_or_model: Any, *, ax: Axes | None = None) -> Axes:
     deltas = np.array([accountant.delta(statement.event, float(epsilon)) for epsilon in epsilons])
     ax = axes_or_new(ax, 5.2, 3.6)
     ax.semilogy(epsilons, deltas, color=DARK, label=f"accountant {statement.accountant}")
-    warned = ", NOT PRIVATE: insecure noise" if statement.insecure_noise else ""
+    warned = "\nNOT PRIVATE: insecure noise" if statement.insecure_noise else ""
     stated = f"stated: epsilon = {statement.epsilon:.4g}, delta = {statement.delta:.4g}{warned}"
     ax.plot(statement.epsilon, statement.delta, "o", color=COLOURS[1], markeredgecolor="black", label=stated)
     lowest = max(float(deltas.min()), statement.delta * 10.0**-_DECADES)
     ax.set_ylim(lowest / 2, min(2 * max(float(deltas.max()), statement.delta), 1.5))
-    ax.set_xlim(0, top)
+    ax.set_xlim(0, max(float(epsilons[deltas >= lowest].max()), 1.2 * statement.epsilon))
     ax.set_xlabel("epsilon")
     ax.set_ylabel("delta")
-    ax.legend(frameon=False, fontsize="small")
+    ax.legend(frameon=False, fontsize="small", loc="lower left")
     return ax
 
 
@@ -89,8 +89,9 @@ def trade_off(epsilons: Any, *, delta: float = 1e-6, ax: Axes | None = None) -> 
     r"""Draw what an adversary can achieve at best: false negatives against false positives, by epsilon.
 
     The adversary knows two neighbouring tables, and decides from what a fit of dpem released which of them it
-    was fitted to. A test with false positive rate alpha has a false negative rate of at least :math:`\Phi(\Phi^{-1}(1 - \alpha) - \mu)` where mu is what (epsilon, delta) buys. The
-    dotted line is that of guesses: the closer a curve is to it, the stronger the guarantee.
+    was fitted to. A test with a false positive rate of alpha has a false negative rate of at least
+    :math:`\Phi(\Phi^{-1}(1 - \alpha) - \mu)`, where mu is what (epsilon, delta) buys. The dotted line is that
+    of guesses: the closer a curve is to it, the stronger the guarantee.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ def heat_map(
     """Draw a table with a colour bar; hatched cells are those that noise exceeds."""
     n, m = values.shape
     height = 0.55 if any("\n" in text for row in texts for text in row) else 0.42
-    ax = axes_or_new(ax, min(2.2 + least_width * m, 14.0), min(1.1 + height * n + 0.3, 12.0))
+    ax = axes_or_new(ax, min(2.2 + least_width * m, 14.0), min(max(1.4 + height * n, 2.6), 12.0))
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
     image = ax.imshow(values, cmap=colours, vmin=limits[0], vmax=limits[1], aspect="auto")
@@ -63,6 +63,6 @@ def heat_map(
             dark = 0.299 * red + 0.587 * green + 0.114 * blue < 0.55
             text = ax.text(j, i, texts[i][j], ha="center", va="center", fontsize="small")
             text.set_color("white" if dark else "black")
-            text.set_linespacing(0.95)
+            text.set_linespacing(1.05)
     ax.figure.colorbar(image, ax=ax, label=legend, pad=0.02)
     return ax

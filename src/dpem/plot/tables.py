@@ -15,6 +15,7 @@ from dpem.plot.canvas import (
     COLOURS,
     ERRORS,
     LIGHT,
+    RAW,
     SEQUENTIAL,
     array_of_axes,
     axes_or_new,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["association", "data_quality", "margins"]
 
-_MOST_BARS = 40  # values with a bar of their own; more are steps
+_MOST_BARS = 24  # numbers with a bar of their own; more are steps
 _DRAWN = 20_000  # synthetic rows behind the association of a model
 _PARTS = 8  # of a column of numbers, of equal size
 _SEED = 0
@@ -93,7 +94,8 @@ def margins(model: Any, columns: Any = None, *, rows: Any = None, axes: Any = No
             marginal = density.marginal([column.place])
             draw_curve(ax, column, marginal, points_of_axis(model, marginal, 0, column), cells)
     if known is not None:
-        found[0].legend(frameon=False, fontsize="small")
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2}
+        found[0].legend(frameon=False, fontsize="small", ncols=2, columnspacing=1, **above)
     return found
 
 
@@ -101,7 +103,7 @@ def _draw_law(ax: Axes, column: ShownColumn, law: ColumnLaw, cells: NDArray[np.f
     """Draw a table of probabilities, and the shares of an owner's cells."""
     n = len(law.probabilities)
     ax.set_xlabel(column.label)
-    if law.edges is None and n > _MOST_BARS:
+    if law.edges is None and n > _MOST_BARS and isinstance(law.labels[0], int | np.integer):
         edges = law.first - 0.5 + np.arange(n + 1)
     elif law.edges is None:
         _draw_bars(ax, law, cells)
@@ -115,7 +117,7 @@ def _draw_law(ax: Axes, column: ShownColumn, law: ColumnLaw, cells: NDArray[np.f
     ax.stairs(law.probabilities / widths, edges, fill=True, color=LIGHT, alpha=0.8, label="released")
     if cells is not None:
         counts = np.histogram(np.clip(cells[~np.isnan(cells)], edges[0], edges[-1]), edges)[0]
-        ax.stairs(counts / len(cells) / widths, edges, color="black", label="rows (do not publish)")
+        ax.stairs(counts / len(cells) / widths, edges, color="black", label=RAW)
     name_axis(ax, "x", column)
     ax.set_ylabel("density")
     if law.missing is not None:
@@ -141,7 +143,7 @@ def _draw_bars(ax: Axes, law: ColumnLaw, cells: NDArray[np.float64] | None) -> N
             edgecolor="black",
             hatch="////",
             linewidth=0.8,
-            label="rows (do not publish)",
+            label=RAW,
         )
     step = -(-len(labels) // 12)  # every value that there is room for
     turned = max(map(len, labels)) * len(labels[::step]) > 30
@@ -304,17 +306,19 @@ def data_quality(model: Any, *, ax: Axes | None = None) -> Axes:
     n = len(quality.columns)
     ax = axes_or_new(ax, 6.0, 1.2 + 0.55 * n)
     height = 0.8 / len(FINDINGS)
+    bad = []
     for i, (finding, colour) in enumerate(zip(FINDINGS, COLOURS, strict=False)):
         places = np.arange(n) + (i - (len(FINDINGS) - 1) / 2) * height
         counts = quality.counts[:, i]
         bars = ax.barh(places, counts, height, color=colour, label=finding)
         ax.errorbar(counts, places, xerr=ERRORS * quality.noise, fmt="none", ecolor="black", elinewidth=0.8)
-        for bar, name in zip(bars, quality.columns, strict=True):
-            if finding in quality.bad.get(name, {}):
-                bar.set(hatch="///", edgecolor="black")
+        of_columns = zip(bars, quality.columns, strict=True)
+        bad += [bar for bar, name in of_columns if finding in quality.bad.get(name, {})]
     bar_names(ax, quality.columns)
     ax.axvline(0, color="black", linewidth=0.8)
     ax.set_xlabel(f"cells (noisy counts, of {quality.n_rows:,.0f} rows)")
     ax.legend(frameon=False, fontsize="small")
+    for bar in bad:  # after the legend, which shows colours alone
+        bar.set(hatch="///", edgecolor="black")
     ax.spines[["top", "right"]].set_visible(False)
     return ax

@@ -52,7 +52,7 @@ def law_of_counts(
     It ends where next to no probability is left; what lies beyond counts to the last value.
     """
     largest = float(means.max())
-    last = int(min(bound, math.ceil(largest + 8 * math.sqrt(largest) + 8)))
+    last = int(min(bound, math.ceil(largest + 5 * math.sqrt(largest) + 5)))
     whole = last >= _LISTED
     starts = np.unique(np.linspace(0, last + 1, _LISTED + 1).astype(int)) if whole else np.arange(last + 2)
     below = np.zeros(len(starts))  # the probability of less than each start
