@@ -38,6 +38,7 @@ model = dpem.FactorAnalysis(3, epsilon=1.0, delta=1e-6, schema=schema, random_st
 
 drawn = model.sample(20_000, random_state=0)
 rotated = FactorAnalysis(3, rotation="varimax", random_state=0).fit(drawn).components_
+rotated *= np.sign(rotated.sum(axis=1, keepdims=True))  # the sign of a factor is free, too
 
 figure, (upper, lower) = plt.subplots(2, 1, figsize=(9, 4.5), layout="constrained")
 dpem.plot.loadings(model, ax=upper)

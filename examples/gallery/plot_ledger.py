@@ -10,8 +10,10 @@ import tempfile
 from pathlib import Path
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 import dpem
+from dpem.privacy.gaussian_dp import epsilon_at, mu_for
 
 # %%
 # The owner of the table creates the ledger once. Its cap cannot be changed.
@@ -52,10 +54,18 @@ for model in (
 # Look
 # ----
 #
-# Budgets add up as squares, so three fits at epsilon 0.8, 1 and 1 fit below a cap of 2.
+# Budgets add up as squares of mu, so three fits at epsilon 0.8, 1 and 1 stay below a cap of 2. The
+# rejected fit would have gone beyond it.
 
-figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+spent = [record.cost.mu for record in ledger.history()]
+before = epsilon_at(np.linalg.norm(spent), 1e-6)
+after = epsilon_at(np.linalg.norm([*spent, mu_for(1.5, 1e-6)]), 1e-6)
+
+figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 dpem.plot.ledger(ledger, ax=ax)
+ax.barh(3, after - before, 0.7, left=before, facecolor="none", edgecolor="C1", hatch="///")
+ax.set_yticks(range(4), [*(f"{record.number} {record.purpose}" for record in ledger.history()), "rejected"])
+ax.set(ylim=(3.6, -0.6), xlim=(0, 2.5))
 plt.show()
 
 # %%
