@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from dpem.plot.canvas import COLOURS
 
 from dpem.errors import NoLedgerWarning
+from dpem.plot.canvas import COLOURS
 
 # Models first, then choices, kinds of rows and places of rows, and what is for those who check.
 ORDER = (

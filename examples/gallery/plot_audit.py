@@ -26,17 +26,17 @@ def model(epsilon):
     return dpem.KMeans(2, epsilon=epsilon, data_norm=1.0, adjacency="add_remove", max_iter=2)
 
 
-print(dpem.audit.replay(model(1.0), rows, hostile=10, search=20))
+print(dpem.audit.replay(model(1.0), rows, hostile=4, search=10))
 
 # %%
 # A game
 # ------
 #
 # In the second attack, the adversary knows all rows but one, sees every release of a fit, and guesses
-# whether this row was in the table. The adversary plays 150 games in each case, at three epsilons.
+# whether this row was in the table. The adversary plays 100 games in each case, at three epsilons.
 
 with_canary = np.vstack([rows, [[0.0, -1.0]]])
-runs = 150
+runs = 100
 games = [dpem.audit.distinguish(model(epsilon), rows, with_canary, runs=runs) for epsilon in (1.0, 4.0, 16.0)]
 for game in games:
     wrong = (game.false_alarms + game.misses) / (2 * runs)

@@ -48,9 +48,9 @@ for n, errors in found.items():
 # Look
 # ----
 #
-# With many rows, bounds a hundred times too wide cost nothing: the fit finds the rows in its first
-# stages, and later noise is relative to where they are. With few rows, the first stages cannot find
-# them, and the fit fails.
+# With 12,000 rows, bounds twenty-five times too wide cost nothing: the fit finds the rows in its first
+# stages, and later noise is relative to where they are. Far wider bounds hide the rows from the first
+# stages, and the fit fails. With 2,000 rows it fails sooner.
 #
 # Bounds that are too narrow clip rows. The result is wrong, and no warning says so, because only the
 # rows know.

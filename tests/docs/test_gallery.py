@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 from gallery import ORDER
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +42,7 @@ def test_an_example_is_a_page(script):
 
 @pytest.mark.parametrize(("page", "picture", "body"), _figures())
 def test_a_figure_of_the_docs_is_made_by_an_example(page, picture, body):
-    """The script exists and makes as many pictures; the figure has an alternative text and links the example."""
+    """The script makes as many pictures; the figure has an alternative text and links the example."""
     name, number = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_(\d{3})\.png", picture).groups()
     script = ROOT / "examples" / "gallery" / f"{name}.py"
     assert script in SCRIPTS
