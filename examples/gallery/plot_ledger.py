@@ -2,8 +2,8 @@
 A ledger fills up
 =================
 
-A ledger limits everything that is released from one table. Each fit charges it before any row is read.
-This example spends a budget until the ledger rejects a fit.
+A ledger limits everything that is released from one table. Each fit charges it
+before any row is read. This example spends a budget until the ledger rejects a fit.
 """
 
 import tempfile
@@ -33,8 +33,8 @@ dpem.Ledger.create(path, name="people 2026", cap_epsilon=2.0, cap_delta=1e-6)
 # Spend
 # -----
 #
-# Analysts open the ledger and name it in their fits. The last fit is too expensive: it is rejected, no
-# row is read, and nothing is charged.
+# Analysts open the ledger and name it in their fits. The last fit is too expensive:
+# it is rejected, no row is read, and nothing is charged.
 
 ledger = dpem.Ledger(path, analyst="analyst")
 budget = {"delta": 1e-6, "schema": schema, "ledger": ledger}
@@ -46,16 +46,20 @@ for model in (
 ):
     try:
         model.fit(people)
-        print(f"charged   {type(model).__name__:<16} epsilon = {model.epsilon:g}; left: {ledger.remaining()}")
+        print(
+            f"charged   {type(model).__name__:<16} epsilon = {model.epsilon:g}; left: {ledger.remaining()}"
+        )
     except dpem.errors.InsufficientBudgetError:
-        print(f"rejected  {type(model).__name__:<16} epsilon = {model.epsilon:g}; left: {ledger.remaining()}")
+        print(
+            f"rejected  {type(model).__name__:<16} epsilon = {model.epsilon:g}; left: {ledger.remaining()}"
+        )
 
 # %%
 # Look
 # ----
 #
-# Budgets add up as squares of mu, so three fits at epsilon 0.8, 1 and 1 stay below a cap of 2. The
-# rejected fit would have gone beyond it.
+# Budgets add up as squares of mu, so three fits at epsilon 0.8, 1 and 1 stay below
+# a cap of 2. The rejected fit would have gone beyond it.
 
 spent = [record.cost.mu for record in ledger.history()]
 before = epsilon_at(np.linalg.norm(spent), 1e-6)
@@ -63,8 +67,22 @@ after = epsilon_at(np.linalg.norm([*spent, mu_for(1.5, 1e-6)]), 1e-6)
 
 figure, ax = plt.subplots(figsize=(8, 3.6), layout="constrained")
 dpem.plot.ledger(ledger, ax=ax)
-ax.barh(3, after - before, 0.7, left=before, facecolor="none", edgecolor="C1", hatch="///")
-ax.set_yticks(range(4), [*(f"{record.number} {record.purpose}" for record in ledger.history()), "rejected"])
+ax.barh(
+    3,
+    after - before,
+    0.7,
+    left=before,
+    facecolor="none",
+    edgecolor="C1",
+    hatch="///",
+)
+ax.set_yticks(
+    range(4),
+    [
+        *(f"{record.number} {record.purpose}" for record in ledger.history()),
+        "rejected",
+    ],
+)
 ax.set(ylim=(3.6, -0.6), xlim=(0, 2.5))
 plt.show()
 
@@ -72,5 +90,10 @@ plt.show()
 # Every charge is a record with its date, purpose and analyst.
 
 for record in ledger.history():
-    print(record.number, record.purpose, record.analyst, f"epsilon = {record.cost.epsilon:.3g} alone")
+    print(
+        record.number,
+        record.purpose,
+        record.analyst,
+        f"epsilon = {record.cost.epsilon:.3g} alone",
+    )
 folder.cleanup()

@@ -2,9 +2,9 @@
 A scikit-learn pipeline
 =======================
 
-dpem's estimators are scikit-learn estimators. In a pipeline, every step that learns from rows must be
-private: this example replaces ``StandardScaler`` and ``KMeans``, and keeps the logarithm, which learns
-nothing.
+dpem's estimators are scikit-learn estimators. In a pipeline, every step that learns
+from rows must be private: this example replaces ``StandardScaler`` and ``KMeans``,
+and keeps the logarithm, which learns nothing.
 """
 
 import matplotlib.pyplot as plt
@@ -29,8 +29,9 @@ customers = pd.DataFrame(
 # Two pipelines
 # -------------
 #
-# ``StandardScaler`` learns means and deviations from the rows without noise. ``BoundsScaler`` scales by
-# public bounds and learns nothing. The bounds are those of the logarithms.
+# ``StandardScaler`` learns means and deviations from the rows without noise.
+# ``BoundsScaler`` scales by public bounds and learns nothing. The bounds are those
+# of the logarithms.
 
 logarithm = FunctionTransformer(np.log, feature_names_out="one-to-one")
 bounds = (np.log([1, 1]), np.log([5000, 500]))
@@ -66,16 +67,29 @@ for name, pipeline in (("scikit-learn", plain), ("dpem", private)):
 # Look
 # ----
 #
-# The labels of ``predict`` are as sensitive as the rows, so both pictures are for the owner of the rows.
-# The centres of the right one may be published.
+# The labels of ``predict`` are as sensitive as the rows, so both pictures are for
+# the owner of the rows. The centres of the right one may be published.
 
-figure, axes = plt.subplots(1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained")
+figure, axes = plt.subplots(
+    1, 2, figsize=(9, 4), sharex=True, sharey=True, layout="constrained"
+)
 for ax, title, pipeline in zip(
-    axes, ("scikit-learn, non-private", "dpem, epsilon 0.5"), (plain, private), strict=True
+    axes,
+    ("scikit-learn, non-private", "dpem, epsilon 0.5"),
+    (plain, private),
+    strict=True,
 ):
     order = np.argsort(np.argsort(centres(pipeline)[:, 0]))
     colours = np.array(["C0", "C1", "C2"])[order[pipeline.predict(customers)]]
-    ax.scatter(customers["basket"][::3], customers["visits"][::3], c=colours[::3], s=2)
+    ax.scatter(
+        customers["basket"][::3], customers["visits"][::3], c=colours[::3], s=2
+    )
     ax.plot(*centres(pipeline).T, "kX", markersize=10, markeredgecolor="white")
-    ax.set(title=title, xscale="log", yscale="log", xlabel="basket (EUR)", ylabel="visits")
+    ax.set(
+        title=title,
+        xscale="log",
+        yscale="log",
+        xlabel="basket (EUR)",
+        ylabel="visits",
+    )
 plt.show()

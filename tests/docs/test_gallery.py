@@ -16,10 +16,11 @@ PAGES = sorted(page for page in (ROOT / "docs").rglob("*.md") if "_build" not in
 _FIGURE = re.compile(r"^[`:]{3,}\{figure\}\s+(\S*sphx_glr_\S+)\n((?:.*\n)*?)[`:]{3,}$", re.MULTILINE)
 
 
-def _figures():
-    for page in PAGES:
-        for picture, body in _FIGURE.findall(page.read_text(encoding="utf-8")):
-            yield pytest.param(page, picture, body, id=f"{page.stem}-{Path(picture).stem}")
+FIGURES = [
+    pytest.param(page, picture, body, id=f"{page.stem}-{Path(picture).stem}")
+    for page in PAGES
+    for picture, body in _FIGURE.findall(page.read_text(encoding="utf-8"))
+]
 
 
 def test_the_gallery_has_its_examples():
@@ -40,7 +41,7 @@ def test_an_example_is_a_page(script):
     compile(source, script, "exec")
 
 
-@pytest.mark.parametrize(("page", "picture", "body"), _figures())
+@pytest.mark.parametrize(("page", "picture", "body"), FIGURES)
 def test_a_figure_of_the_docs_is_made_by_an_example(page, picture, body):
     """The script makes as many pictures; the figure has an alternative text and links the example."""
     name, number = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_(\d{3})\.png", picture).groups()
@@ -54,4 +55,4 @@ def test_a_figure_of_the_docs_is_made_by_an_example(page, picture, body):
 def test_no_figure_is_missing():
     """No page holds a placeholder, and the pages show pictures at all."""
     assert not [page for page in PAGES if "<!-- figure:" in page.read_text(encoding="utf-8")]
-    assert len(list(_figures())) >= 10
+    assert len(FIGURES) >= 10
