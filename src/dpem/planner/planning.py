@@ -66,9 +66,7 @@ def plan(
     1
     """
     n = _validate.integer(n_rows, "n_rows")
-    given: Any = estimator
-    if not isinstance(given, PrivateEstimator):
-        raise _validate.fail("an estimator of dpem to plan", "estimator", type(given).__name__)
+    _require_estimator(estimator)
     if estimator.epsilon == math.inf:
         raise _validate.fail("a finite epsilon to plan", "epsilon", estimator.epsilon)
     estimator._check_arguments()
@@ -87,11 +85,18 @@ def plan(
     )
 
 
+def _require_estimator(given: Any) -> PrivateEstimator:
+    """Return an estimator of dpem as it is; raise for anything else."""
+    if not isinstance(given, PrivateEstimator):
+        raise _validate.fail("an estimator of dpem to plan", "estimator", type(given).__name__)
+    return given
+
+
 def plans(
     estimator: PrivateEstimator, n_rows: int, epsilons: Iterable[float], **arguments: Any
 ) -> list[Outlook]:
     """Return what each of several epsilons would give; arguments as in :func:`dpem.plan`."""
-    candidate = clone(estimator)
+    candidate = clone(_require_estimator(estimator))
     return [plan(candidate.set_params(epsilon=float(e)), n_rows, **arguments) for e in epsilons]
 
 
@@ -132,7 +137,7 @@ def epsilon_needed(
     if not isinstance(given, Mapping) or not given:
         raise _validate.fail('names to accuracies, such as {"age": 0.5}', "accuracy", given)
     wanted = {name: _validate.positive(value, f"accuracy of {name!r}") for name, value in accuracy.items()}
-    candidate = clone(estimator)
+    candidate = clone(_require_estimator(estimator))
 
     def suffices(epsilon: float) -> bool:
         outlook = plan(candidate.set_params(epsilon=epsilon), n_rows, columns=columns, spread=spread)

@@ -241,21 +241,16 @@ def ledger(ledger: Any, *, ax: Axes | None = None) -> Axes:
         bar_names(ax, [f"{charge.number} {charge.purpose}" for charge in charges])
         ax.axvline(account.cap.epsilon, color=DARK, linestyle="--")
         ax.set_xlabel(f"epsilon so far (delta = {delta:g})")
-        text = ax.annotate(
-            f"cap {account.cap.epsilon:g}",
-            (account.cap.epsilon, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(3, -2),
-            textcoords="offset points",
-            va="top",
-            fontsize="small",
-        )
-        text.set_color(DARK)
+        place, shift = (account.cap.epsilon, 1.0), (3, -2)
         ax.set_xlim(0, 1.15 * account.cap.epsilon)
     else:
         ax.step(range(len(totals)), totals, where="post", color=DARK)
         ax.axhline(account.cap.epsilon, color=DARK, linestyle="--")
         ax.set(xlabel="charges", ylabel=f"epsilon so far (delta = {delta:g})")
-        ax.set_ylim(0, 1.1 * account.cap.epsilon)
+        ax.set_ylim(0, 1.15 * account.cap.epsilon)
+        place, shift = (0.0, account.cap.epsilon), (3, 12)
+    along: Any = ("data", "axes fraction") if named else ("axes fraction", "data")
+    look: dict[str, Any] = {"xytext": shift, "textcoords": "offset points", "va": "top", "fontsize": "small"}
+    ax.annotate(f"cap {account.cap.epsilon:g}", place, xycoords=along, color=DARK, **look)
     ax.spines[["top", "right"]].set_visible(False)
     return ax

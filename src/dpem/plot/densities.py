@@ -48,8 +48,8 @@ def density(
     rows : table, optional
         Rows of the owner, drawn beneath: 5000 of them as points, or all as a histogram.
     levels : int or sequence of float, default 8
-        How many contours there are, each enclosing an equal further part of the probability; or their
-        densities.
+        How many contours there are, each enclosing an equal further part of the probability within the
+        bounds; or their densities.
     ax : matplotlib Axes, optional
         Where to draw; a new figure unless given.
 
@@ -77,8 +77,8 @@ def density(
     shown = chosen_columns(model, columns, 2, default=2)
     marginal = whole.marginal([column.place for column in shown])
     grids = [points_of_axis(model, marginal, i, column) for i, column in enumerate(shown)]
-    ax = axes_or_new(ax, 5.2, 4.2) if len(shown) == 2 else axes_or_new(ax, 5.6, 3.4)
     if len(shown) == 1:
+        ax = axes_or_new(ax, 5.6, 3.4)
         known = None if rows is None else rows_of(model, rows)[:, shown[0].place]
         draw_curve(ax, shown[0], marginal, grids[0], known)
         if known is not None:
@@ -88,6 +88,7 @@ def density(
     points = np.stack(np.meshgrid(x, y), axis=-1)
     values = marginal.densities(points.reshape(-1, 2)).sum(axis=1).reshape(len(y), len(x))
     heights = _heights(values, x, y, levels)
+    ax = axes_or_new(ax, 5.2, 4.2)
     if rows is None:
         top = max(float(values.max()), heights[-1]) * 1.0001
         filled = [height for height in heights if height < top]

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpem.estimator.summary import column_names, ranges_of
 from dpem.plot.canvas import COLOURS, ERRORS, LIGHT, MARKERS, SEQUENTIAL, axes_or_new
-from dpem.plot.heat_map import DIVERGING, heat_map
+from dpem.plot.heat_map import DIVERGING, decimals, heat_map
 from dpem.plot.released import chosen_columns, fitted, name_axis, rows_of, some_of, wrong_kind
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def clusters(model: Any, columns: Any = None, *, rows: Any = None, ax: Axes | No
         ax.set_ylabel("cluster" if groups.shares is None else "component")
     else:
         name_axis(ax, "y", shown[1])
+        ax.margins(0.08)
     return ax
 
 
@@ -148,7 +149,6 @@ def _draw_group(ax: Axes, groups: _Groups, k: int, places: list[int], *, is_hidd
     if covariance is not None:
         ax.add_patch(_ellipse(x, covariance, edgecolor=colour, linewidth=1.6, **line))
         ax.update_datalim(x + np.array([[-1], [1]]) * _DEVIATIONS * np.sqrt(np.diagonal(covariance)))
-        ax.autoscale_view()
     text = ax.annotate(
         groups.label(k),
         (float(x[0]), float(x[1])),
@@ -271,13 +271,20 @@ def profiles(model: Any, *, ax: Axes | None = None) -> Axes:
     ]
     hatched = np.array([[cell.error > (cell.spread or np.inf) for cell in row] for row in cells])
     with_errors = len(header) <= _MOST_ERRORS and any(cell.error > 0 for row in cells for cell in row)
-    texts = [[_text(cell, with_errors=with_errors) for cell in row] for row in cells]
-    if hasattr(model, "probabilities_"):
+    low, high = np.zeros(len(header)), np.full(len(header), 10.0)  # two places for a probability
+    is_law = hasattr(model, "probabilities_")
+    if not is_law:
+        low, high = ranges_of(model, values, np.ptp(values, axis=0) + 1e-9)
+    widths = high - low
+    texts = [
+        [_text(cell, width, with_errors=with_errors) for cell, width in zip(row, widths, strict=True)]
+        for row in cells
+    ]
+    if is_law:
         look: dict[str, Any] = {"limits": (0.0, 1.0), "colours": SEQUENTIAL}
         return heat_map(ax, values, texts, names, header, "probability", hatched=hatched, **look)
     shares = np.array([row[0].value for _, row in profile.rows]) if first else np.ones(len(values))
-    low, high = ranges_of(model, values, np.ptp(values, axis=0) + 1e-9)
-    apart = (values - np.average(values, axis=0, weights=shares)) / (high - low)
+    apart = (values - np.average(values, axis=0, weights=shares)) / widths
     most = float(np.abs(apart).max()) or 1.0
     named = [name if unit is None else f"{name} ({unit})" for name, unit in _units(model, header)]
     legend = "from the mean of all,\nin widths of the bounds"
@@ -293,11 +300,11 @@ def _units(model: Any, names: list[str]) -> list[tuple[str, str | None]]:
     ]
 
 
-def _text(cell: ReleasedValue, *, with_errors: bool) -> str:
-    """Return a value as a cell of a heat map shows it: with as many digits as its noise leaves."""
+def _text(cell: ReleasedValue, width: float, *, with_errors: bool) -> str:
+    """Return a value as a cell of a heat map shows it."""
     if cell.text is not None:
         return cell.text
-    return f"{cell.value:.3g}\n±{cell.error:.2g}" if with_errors else f"{cell.value:.3g}"
+    return decimals(cell.value, width) + (f"\n±{cell.error:.2g}" if with_errors else "")
 
 
 def loadings(model: Any, *, ax: Axes | None = None) -> Axes:
@@ -339,7 +346,7 @@ def loadings(model: Any, *, ax: Axes | None = None) -> Axes:
     deviations = np.sqrt(np.diagonal(model.get_covariance()))
     values = model.components_ / deviations
     errors = getattr(model, "standard_errors_", {}).get("components", np.zeros_like(values)) / deviations
-    texts = [[f"{value:.2f}" for value in row] for row in values]
+    texts = [[decimals(value, 10.0) for value in row] for row in values]
     names = [f"factor {k + 1}" for k in range(len(values))]
     return heat_map(
         ax,

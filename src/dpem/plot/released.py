@@ -79,7 +79,7 @@ def chosen_columns(model: Any, columns: Any, most: int, *, default: int) -> list
     if columns is None:
         places = list(range(min(default, len(names))))
     else:
-        given = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+        given = [columns] if np.ndim(columns) == 0 else list(columns)
         places = [_place(names, column) for column in given]
     if not 1 <= len(set(places)) == len(places) <= most:
         expected = "one column" if most == 1 else f"one to {most} different columns"
