@@ -50,9 +50,12 @@ games = [
 ]
 for game in games:
     wrong = (game.false_alarms + game.misses) / (2 * runs)
-    shown = f"the attack is wrong in {wrong:.0%} of the games and shows mu > {max(game.mu_lower, 0):.2f}"
+    claim, shown = game.claim, max(game.mu_lower, 0)
     print(
-        f"epsilon = {game.claim.epsilon:<3g} mu = {game.claim.mu:.2f}; {shown}; passed: {game.passed}"
+        f"epsilon = {claim.epsilon:g}: the attack is wrong in {wrong:.0%} of the games"
+    )
+    print(
+        f"    and shows that mu > {shown:.2f}; the fit claims mu = {claim.mu:.2f}"
     )
 
 # %%

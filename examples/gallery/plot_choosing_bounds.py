@@ -49,9 +49,7 @@ with warnings.catch_warnings(action="ignore", category=dpem.errors.DpemWarning):
 
 for n, errors in found.items():
     for width, one in zip(widths, np.median(errors, axis=1), strict=True):
-        print(
-            f"{n:>6,} rows, bounds -{width:g} to {width:g}: the median error is {one:.2f}"
-        )
+        print(f"{n:>6,} rows, bounds ±{width:<3g}: median error {one:.2f}")
 
 # %%
 # Look

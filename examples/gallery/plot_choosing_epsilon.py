@@ -66,7 +66,7 @@ for epsilon in epsilons:
     age, stay = np.sqrt(np.mean((fits - means_by_age(plain)) ** 2, axis=(0, 1)))
     errors.append(max(age / 6, stay / 4))
     print(
-        f"epsilon = {epsilon:<4g} noise in a mean age {age:.2f} years, in a mean stay {stay:.2f} days"
+        f"epsilon = {epsilon:<3g} noise in means: {age:.2f} years, {stay:.2f} days"
     )
 
 # %%

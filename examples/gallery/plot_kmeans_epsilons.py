@@ -76,6 +76,7 @@ plt.show()
 # is released with the centre. The error is known here only because the rows are
 # generated.
 
+print("epsilon  error of ages (years)  standard error (years)")
 for epsilon, model in models.items():
     nearest = [
         np.linalg.norm((model.cluster_centers_ - centre) / 100, axis=1).argmin()
@@ -83,6 +84,4 @@ for epsilon, model in models.items():
     ]
     error = np.abs(model.cluster_centers_[nearest] - truth)[:, 0].mean()
     expected = model.standard_errors_["cluster_centers"][:, 0].mean()
-    print(
-        f"epsilon = {epsilon:<5g} ages are off by {error:5.2f} years; standard error {expected:5.2f} years"
-    )
+    print(f"{epsilon:<8g} {error:>21.2f} {expected:>23.2f}")

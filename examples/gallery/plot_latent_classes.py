@@ -60,7 +60,7 @@ found.loc["share of people"] = model.weights_[order]
 print(found.round(2))
 
 figure, (left, right) = plt.subplots(
-    1, 2, figsize=(9, 4), width_ratios=[1, 2.2], layout="constrained"
+    1, 2, figsize=(10.5, 4), width_ratios=[1, 3.4], layout="constrained"
 )
 dpem.plot.weights(model, ax=left)
 left.set_title("share of people")

@@ -46,13 +46,13 @@ for model in (
 ):
     try:
         model.fit(people)
-        print(
-            f"charged   {type(model).__name__:<16} epsilon = {model.epsilon:g}; left: {ledger.remaining()}"
-        )
+        verdict = "charged"
     except dpem.errors.InsufficientBudgetError:
-        print(
-            f"rejected  {type(model).__name__:<16} epsilon = {model.epsilon:g}; left: {ledger.remaining()}"
-        )
+        verdict = "rejected"
+    name, left = type(model).__name__, ledger.remaining().epsilon
+    print(
+        f"{verdict:<9} {name:<16} epsilon = {model.epsilon:g}; {left:.2f} is left"
+    )
 
 # %%
 # Look

@@ -40,9 +40,8 @@ models = {
 for name, model in models.items():
     print(name)
     for k in model.means_[:, 0].argsort():
-        print(
-            f"    share {model.weights_[k]:.2f}, mean {model.means_[k].round(1).tolist()}"
-        )
+        mean = model.means_[k].round(1).tolist()
+        print(f"    share {model.weights_[k]:.2f}, mean {mean}")
 
 # %%
 # Look

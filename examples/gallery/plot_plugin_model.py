@@ -95,12 +95,8 @@ model = dpem.PrivateEM(
 ).fit(rows)
 for name, values in model.parameters_.items():
     errors = model.standard_errors_[name]
-    print(
-        f"{name:<8}",
-        np.round(values, 3).tolist(),
-        "±",
-        np.round(errors, 3).tolist(),
-    )
+    print(f"{name}: {np.round(values, 3).tolist()}")
+    print(f"    standard errors: {np.round(errors, 3).tolist()}")
 
 # %%
 # Look
