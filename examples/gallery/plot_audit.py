@@ -54,9 +54,7 @@ for game in games:
     print(
         f"epsilon = {claim.epsilon:g}: the attack is wrong in {wrong:.0%} of the games"
     )
-    print(
-        f"    and shows that mu > {shown:.2f}; the fit claims mu = {claim.mu:.2f}"
-    )
+    print(f"    and shows that mu > {shown:.2f}; claimed is {claim.mu:.2f}")
 
 # %%
 # Look

@@ -50,7 +50,7 @@ for m in caps:
     kept.append(model.n_rows_ / len(visits))
     noise.append(model.standard_errors_["means"][0, 0])
     print(
-        f"m = {m}: {kept[-1]:>4.0%} of the rows; standard error {noise[-1]:.3f} years"
+        f"m = {m}: {kept[-1]:>4.0%} of rows, standard error {noise[-1]:.3f} years"
     )
 
 # %%
