@@ -48,13 +48,13 @@ games = [
     dpem.audit.distinguish(model(epsilon), rows, with_canary, runs=runs)
     for epsilon in (1.0, 4.0, 16.0)
 ]
+print("epsilon  wrong guesses  mu shown  mu claimed")
 for game in games:
     wrong = (game.false_alarms + game.misses) / (2 * runs)
-    claim, shown = game.claim, max(game.mu_lower, 0)
+    shown = max(game.mu_lower, 0)
     print(
-        f"epsilon = {claim.epsilon:g}: the attack is wrong in {wrong:.0%} of the games"
+        f"{game.claim.epsilon:<8g} {wrong:>13.0%} {shown:>9.2f} {game.claim.mu:>11.2f}"
     )
-    print(f"    and shows that mu > {shown:.2f}; claimed is {claim.mu:.2f}")
 
 # %%
 # Look
