@@ -285,7 +285,8 @@ def data_quality(model: Any, *, ax: Axes | None = None) -> Axes:
 
     Privacy
     -------
-    Only released numbers are drawn, which the fit has paid for: the figure is free, and may be published.
+    Only released numbers are drawn, which the fit has paid for: the figure is free, and may be published like
+    the model.
 
     Examples
     --------
