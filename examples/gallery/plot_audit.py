@@ -51,10 +51,8 @@ games = [
 print("epsilon  wrong guesses  mu shown  mu claimed")
 for game in games:
     wrong = (game.false_alarms + game.misses) / (2 * runs)
-    shown = max(game.mu_lower, 0)
-    print(
-        f"{game.claim.epsilon:<8g} {wrong:>13.0%} {shown:>9.2f} {game.claim.mu:>11.2f}"
-    )
+    claim, shown = game.claim, max(game.mu_lower, 0)
+    print(f"{claim.epsilon:<8g} {wrong:>13.0%} {shown:>9.2f} {claim.mu:>11.2f}")
 
 # %%
 # Look
