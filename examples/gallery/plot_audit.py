@@ -39,11 +39,11 @@ print(dpem.audit.replay(model(1.0), rows, hostile=4, search=10))
 # ------
 #
 # In the second attack, the adversary knows all rows but one, sees every release of
-# a fit, and guesses whether this row was in the table. The adversary plays 100
+# a fit, and guesses whether this row was in the table. The adversary plays 80
 # games in each case, at three epsilons.
 
 with_canary = np.vstack([rows, [[0.0, -1.0]]])
-runs = 100
+runs = 80
 games = [
     dpem.audit.distinguish(model(epsilon), rows, with_canary, runs=runs)
     for epsilon in (1.0, 4.0, 16.0)
@@ -60,7 +60,7 @@ for game in games:
 #
 # The curves are what the guarantee promises: no attack gets below the curve of its
 # epsilon, except by chance. The dots are the attacks, with bars of two standard
-# errors. The dots lie near their curves, so little noise is wasted.
+# errors. A dot near its curve says that little noise is wasted.
 
 figure, ax = plt.subplots(figsize=(6, 5.5), layout="constrained")
 dpem.plot.trade_off([game.claim.epsilon for game in games], ax=ax)

@@ -37,7 +37,7 @@ customers = pd.DataFrame(
 
 bounds = ([16, 0, 0], [100, 300, 50])
 models, weak = {}, {}
-for epsilon in (0.01, 0.05, 0.2, 1.0):
+for epsilon in (0.01, 0.1, 0.3, 1.0):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = dpem.KMeans(3, epsilon=epsilon, delta=1e-6, bounds=bounds)
