@@ -42,8 +42,8 @@ model = dpem.FactorAnalysis(
 #
 # Factors are determined up to a rotation. Rotating released factors is free:
 # scikit-learn's varimax runs on rows that were drawn from the model. The lower half
-# of the picture shows what varimax finds. Hatched cells in the upper half are smaller
-# than their noise.
+# of the picture shows what varimax finds. Hatched cells in the upper half are
+# smaller than their noise.
 
 drawn = model.sample(20_000, random_state=0)
 rotated = (
