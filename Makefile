@@ -208,4 +208,4 @@ lock: $(READY)   ## update the lock file of the development environment
 	  --no-emit-index-url --no-header --no-annotate --output-file requirements-dev.lock
 
 clean:           ## remove build outputs and the environment
-	rm -rf $(VENV) build dist docs/_build
+	rm -rf $(VENV) build dist docs/_build docs/auto_examples

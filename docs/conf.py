@@ -20,6 +20,7 @@ extensions = [
     "sphinx-mathjax-offline",
     "sphinx_copybutton",
     "sphinx_design",
+    "sphinx_gallery.gen_gallery",
     "message_catalogue",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
@@ -27,6 +28,22 @@ exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["tasklist", "dollarmath", "amsmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
+
+# The example gallery: each build executes the scripts in examples/gallery, and writes pages, pictures and
+# downloads to docs/auto_examples. A script that fails, fails the build. Nothing is fetched from the network.
+# _ext/gallery.py holds the order of the pages and the look of the pictures.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples/gallery",
+    "gallery_dirs": "auto_examples",
+    "within_subsection_order": "gallery.Order",
+    "reset_modules": ("matplotlib", "gallery.prepare"),
+    "run_stale_examples": True,  # dpem may have changed where the script has not
+    "capture_repr": (),  # what a page shows is printed
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "write_computation_times": False,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "dpem"

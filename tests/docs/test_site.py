@@ -22,6 +22,8 @@ PAGES = [
     "guide/gaussian-mixture.html",
     "guide/schema.html",
     "background/concepts.html",
+    "auto_examples/index.html",
+    "auto_examples/plot_gaussian_mixture.html",
     "proofs/sensitivity.html",
     "paper/reproduction.html",
     "reference/api/index.html",
