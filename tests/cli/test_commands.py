@@ -354,7 +354,7 @@ def test_a_charge_must_be_that_of_the_model(ward, tmp_path):
     with pytest.raises(LedgerError, match="they differ in purpose"):
         model.verify_charge(ledger)
     model.charge_ = None
-    with pytest.raises(LedgerError, match="none did"):
+    with pytest.raises(LedgerError, match="without a charge"):
         model.verify_charge(ledger)
 
 

@@ -84,7 +84,7 @@ def test_lines_that_are_no_rows_are_rows_of_missing_cells(tmp_path):
     found = np.concatenate([piece.block()[0] for piece in source.pieces()])
     assert source.n_rows == found.size == 7
     assert sorted(found[~np.isnan(found)]) == [1, 5, 6]
-    with pytest.raises(DataError, match="cannot"):  # predictions would be of other lines
+    with pytest.raises(DataError, match="damaged"):  # predictions would be of other lines
         source.in_memory()
     one = Schema({"age": AGES.to_dict()["age"]})
     np.testing.assert_array_equal(cells(csv(tmp_path, "age\n1\n\n3\n"), one), [[1, np.nan, 3]])
@@ -98,7 +98,7 @@ def test_one_cell_longer_than_any_limit_is_a_cell_like_others(tmp_path):
         source = open_rows(csv(tmp_path, text), AGES)
         assert source.n_rows == 2
         assert list(source.in_memory().block()[0]) == [1, 2]
-    with pytest.raises(InvalidArgumentError, match="first line with the names"):
+    with pytest.raises(InvalidArgumentError, match="header line with the names"):
         open_rows(csv(tmp_path, f"{long},age\n1,2\n"), AGES)
 
 
@@ -114,9 +114,9 @@ def test_tabs_and_headers(tmp_path):
     ("arguments", "message"),
     [
         ({"format": "excel"}, "format"),
-        ({"delimiter": ";;"}, "one character"),
-        ({"delimiter": '"'}, "no quote"),
-        ({"delimiter": "\n"}, "ends no line"),
+        ({"delimiter": ";;"}, "one printable ASCII character"),
+        ({"delimiter": '"'}, "other than a quote"),
+        ({"delimiter": "\n"}, "one printable ASCII character"),
         ({"columns": "age"}, "a list of names"),
         ({"columns": ["a", "a"]}, "different names"),
         ({"header": [1, 2]}, "a list of names"),
@@ -158,7 +158,7 @@ def test_files_without_rows_are_as_good_as_others(tmp_path):
         file = csv(tmp_path, text)
         model = dpem.KMeans(2, epsilon=1.0, schema=AGES.filled(), adjacency="add_remove")
         assert model.fit(dpem.Files(file, **options)).n_features_in_ == 1
-    with pytest.raises(InvalidArgumentError, match="first line with the names"):
+    with pytest.raises(InvalidArgumentError, match="header line with the names"):
         open_rows(csv(tmp_path, ""), AGES)
     with pytest.raises(InvalidArgumentError, match="without 'age'"):  # in another encoding
         open_rows(csv(tmp_path, "\xe4ge,x\n1,2\n".encode("latin-1")), AGES)
@@ -209,9 +209,9 @@ def test_wrong_files(tmp_path):
     """Errors name files and columns that someone asked for, and nothing that a file holds."""
     (tmp_path / "empty").mkdir()
     for given, message in (
-        (tmp_path / "none.csv", "there is none"),
-        (tmp_path / "empty", "there is none"),
-        (str(tmp_path / "*.pq"), "there is none"),
+        (tmp_path / "none.csv", "found no file"),
+        (tmp_path / "empty", "found no file"),
+        (str(tmp_path / "*.pq"), "found no file"),
         ([], "2D array"),
         (csv(tmp_path, "x", "rows.xlsx"), "one format|spreadsheet"),
         ([csv(tmp_path, "age\n1\n", "a.csv"), csv(tmp_path, "x", "b.parquet")], "one format"),
@@ -228,7 +228,7 @@ def test_wrong_files(tmp_path):
         open_rows(csv(tmp_path, "age,age\n1,2\n"), AGES)
     for bad in (b"", b"PAR1 nothing like it PAR1"):
         for name in ("bad.parquet", "bad.arrow"):
-            with pytest.raises(DataError, match="cannot"):
+            with pytest.raises(DataError, match="damaged"):
                 open_rows(csv(tmp_path, bad, name), AGES)
 
 
@@ -346,7 +346,7 @@ def test_a_file_that_changes_in_a_fit_ends_it(kind, how, tmp_path, monkeypatch):
     monkeypatch.setattr(ReleaseGate, "release", spoil)
     ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=2.0, cap_delta=1e-5)
     model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS, ledger=ledger)
-    with pytest.raises(ChangedDataError, match="gone" if how == "remove" else "changed") as raised:
+    with pytest.raises(ChangedDataError, match="removed" if how == "remove" else "changed") as raised:
         model.fit(file)
     assert any("stays charged" in note for note in raised.value.__notes__)
     assert len(ledger.history()) == 1
@@ -359,7 +359,7 @@ def test_damage_behind_a_whole_footer_is_told_without_cells(tmp_path):
     data = bytearray(file.read_bytes())
     data[200:4000] = b"\xff" * 3800
     file.write_bytes(bytes(data))
-    with pytest.raises(DataError, match="cannot") as raised:
+    with pytest.raises(DataError, match="damaged") as raised:
         cells(file, TABLE)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__

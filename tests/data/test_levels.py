@@ -10,7 +10,7 @@ from dpem import Schema
 from dpem.data.column import UNREADABLE
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import declared_column
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 
 COLUMNS = {
     "continuous": {"kind": "continuous", "bounds": [-3.0, 5.0]},
@@ -86,7 +86,7 @@ def test_many_ordered_levels_have_coarse_parts():
 
 def test_frames_have_the_schemas_types():
     schema = Schema(COLUMNS)
-    frame = frame_of(schema, np.stack([levels_of(name).centres[[0, -1]] for name in COLUMNS]))
+    frame = to_dataframe(schema, np.stack([levels_of(name).centres[[0, -1]] for name in COLUMNS]))
     assert list(frame.columns) == list(COLUMNS)
     types = frame.dtypes.astype(str).to_dict()
     assert types["continuous"] == "float64"
@@ -107,7 +107,7 @@ def test_frames_read_as_they_were_written():
     drawn = np.stack(
         [levels.values(rng.integers(levels.size, size=50), rng.random(50)) for levels in grid.columns]
     )
-    frame = frame_of(schema, drawn)
+    frame = to_dataframe(schema, drawn)
     for j, name in enumerate(COLUMNS):
         parsed, found = declared_column(name, COLUMNS[name]).parse(frame[name].to_numpy(dtype=object))
         np.testing.assert_array_equal(parsed, drawn[j])

@@ -96,7 +96,7 @@ def test_charged_numbers_have_persons_too(tmp_path):
         assert made.unit.person == "patient"
         assert "what a person has above 2 rows was left out" in made.neighbours
     assert [spend.number for spend in ledger.history()] == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+    with pytest.raises(InvalidArgumentError, match="privacy unit"):
         dpem.KMeans(2, schema=SCHEMA, epsilon=10.0, delta=1e-6, rows_per_person=2, ledger=ledger).fit(table)
 
 

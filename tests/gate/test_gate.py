@@ -186,7 +186,7 @@ def test_terms_of_the_ledger_are_enforced(ledger):
     """Another relation or unit is refused at the gate."""
     with pytest.raises(InvalidArgumentError, match="adjacency"):
         make_gate(make_plan(adjacency="add_remove"), ledger=ledger)
-    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+    with pytest.raises(InvalidArgumentError, match="privacy unit"):
         make_gate(make_plan(unit=PrivacyUnit(2)), ledger=ledger)
 
 

@@ -428,7 +428,7 @@ def test_empty_plans_and_bad_budgets():
     """Nothing to release, or no budget: the house error."""
     with pytest.raises(InvalidArgumentError, match="at least one event"):
         ComposedEvent(())
-    with pytest.raises(InvalidArgumentError, match="infinite epsilon is no privacy"):
+    with pytest.raises(InvalidArgumentError, match="infinite epsilon gives no privacy"):
         calibrate(GaussianEvent(1.0), math.inf, 1e-5)
     with pytest.raises(InvalidArgumentError, match="one of 'gdp'"):
         calibrate(GaussianEvent(1.0), 1.0, 1e-5, "renyi")

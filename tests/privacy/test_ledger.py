@@ -191,9 +191,9 @@ class MysteryEvent(Event):
         ({"purpose": None}, InvalidArgumentError, "purpose"),
         ({"analyst": "  "}, InvalidArgumentError, "analyst"),
         ({"analyst": "me\n   2  forged line"}, InvalidArgumentError, "one line of text"),
-        ({"adjacency": "add_remove"}, InvalidArgumentError, "replace_one.*ledger of its own"),
+        ({"adjacency": "add_remove"}, InvalidArgumentError, "replace_one.*separate ledger"),
         ({"adjacency": "nonsense"}, InvalidArgumentError, "adjacency"),
-        ({"unit": PrivacyUnit(3)}, InvalidArgumentError, "unit of privacy.*one row"),
+        ({"unit": PrivacyUnit(3)}, InvalidArgumentError, "privacy unit.*one row"),
     ],
 )
 def test_bad_charges_are_refused(ledger, arguments, error, message):
@@ -208,7 +208,7 @@ def test_bad_charges_are_refused(ledger, arguments, error, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"cap_epsilon": math.inf}, "infinite epsilon is no privacy and no budget"),
+        ({"cap_epsilon": math.inf}, "infinite epsilon gives no privacy"),
         ({"cap_epsilon": -1}, "cap_epsilon"),
         ({"cap_epsilon": math.nan}, "cap_epsilon"),
         ({"cap_epsilon": "1"}, "cap_epsilon"),
@@ -253,7 +253,7 @@ def test_terms_of_a_person_level_ledger(tmp_path):
     ledger = Ledger(tmp_path / "l")
     assert ledger.unit == PrivacyUnit(4, "patient")
     ledger.spend(GaussianEvent(50.0), purpose="p", adjacency="add_remove", unit=PrivacyUnit(4, "patient"))
-    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+    with pytest.raises(InvalidArgumentError, match="privacy unit"):
         ledger.spend(GaussianEvent(50.0), purpose="p", unit=PrivacyUnit())
 
 
@@ -420,21 +420,27 @@ COST = 2**100 // 10**4 + 1  # of a Gaussian mechanism of multiplier 100, in the 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"units": str(COST + 1), "total_units": str(2 * COST + 1)}, "record 2 does not add up"),
-        ({"units": str(COST - 1), "total_units": str(2 * COST - 1)}, "record 2 does not add up"),
-        ({"total_units": str(2 * COST - 1)}, "record 2 does not add up"),
-        ({"total_units": str(COST)}, "record 2 does not add up"),
+        (
+            {"units": str(COST + 1), "total_units": str(2 * COST + 1)},
+            "the cost or total in record 2 is wrong",
+        ),
+        (
+            {"units": str(COST - 1), "total_units": str(2 * COST - 1)},
+            "the cost or total in record 2 is wrong",
+        ),
+        ({"total_units": str(2 * COST - 1)}, "the cost or total in record 2 is wrong"),
+        ({"total_units": str(COST)}, "the cost or total in record 2 is wrong"),
         ({"units": "x"}, "record 2 cannot be read"),
         ({"event": "[]"}, "record 2 cannot be read"),
         ({"event": "{"}, "record 2 cannot be read"),
-        ({"number": 3}, "record 2 does not hold"),
+        ({"number": 3}, "the number or hash of record 2 is wrong"),
         (
             {
                 "event": json.dumps(GaussianEvent(1.0).to_dict()),
                 "units": str(2**100),
                 "total_units": str(2**100 + COST),
             },
-            "records exceed its cap",
+            "charges exceed its cap",
         ),
     ],
 )
@@ -526,10 +532,10 @@ def test_a_charge_is_of_its_release(ledger):
                 ledger.verify_charge(charge, other, purpose="dpem.KMeans.fit")
         with pytest.raises(LedgerError, match="purpose"):
             ledger.verify_charge(charge, statement, purpose="dpem.KMeans")
-        with pytest.raises(LedgerError, match="none did"):
+        with pytest.raises(LedgerError, match="without a charge"):
             ledger.verify_charge(None, statement, purpose="dpem.KMeans.fit")
         forged = Charge(ledger.name, paid.number, "0" * 64)
-        with pytest.raises(LedgerTamperedError, match="hash was kept"):
+        with pytest.raises(LedgerTamperedError, match="does not have the hash that was kept"):
             ledger.verify_charge(forged, statement, purpose="dpem.KMeans.fit")
 
 
@@ -631,7 +637,7 @@ def test_laplace_charges_survive_another_math_library(ledger, monkeypatch):
     monkeypatch.setattr(gaussian_dp, "mu_of_pure_dp", lambda epsilon: original(epsilon) * (1 - 1e-15))
     ledger.verify()
     monkeypatch.setattr(gaussian_dp, "mu_of_pure_dp", lambda epsilon: original(epsilon) * (1 - 1e-9))
-    with pytest.raises(LedgerTamperedError, match="does not add up"):
+    with pytest.raises(LedgerTamperedError, match="the cost or total in record 1 is wrong"):
         ledger.verify()
 
 

@@ -18,7 +18,7 @@ from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.fitted_columns import check_columns
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import Files, file_head
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import engine_for, open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, WeakFitWarning
 from dpem.estimator.arguments import boolean, check_constraints
@@ -465,7 +465,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         if self.schema is None:
             return rows
         low, high = self.schema.bounds
-        return frame_of(self.schema, np.minimum(np.maximum(rows, low), high).T)
+        return to_dataframe(self.schema, np.minimum(np.maximum(rows, low), high).T)
 
     @property
     def _allows_missing(self) -> bool:

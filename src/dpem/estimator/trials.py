@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data import Schema
-from dpem.data.to_dataframe import frame_of, written_frame
+from dpem.data.to_dataframe import formatted_dataframe, to_dataframe
 from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
 
@@ -166,4 +166,4 @@ def rows_of(schema: Schema, n: int) -> Any:
     missing = np.array([column.missing for column in schema.columns])[:, None]
     holes = (random.random_sample(cells.shape) < 0.1) & missing
     columns = np.where(holes, np.nan, np.where(whole, np.rint(cells), cells))
-    return written_frame(schema, frame_of(schema, columns))
+    return formatted_dataframe(schema, to_dataframe(schema, columns))

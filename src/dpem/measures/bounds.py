@@ -176,7 +176,7 @@ def private_bounds(
 
 def _anything(column: Column) -> dict[str, Any]:
     """Return a declaration under which any number, or any moment that a calendar has, is read."""
-    declared = column.writing.to_dict(column.kind) | {"missing": True}
+    declared = column.cell_format.to_dict(column.kind) | {"missing": True}
     if column.is_time:
         widest = (
             ["-9999999 days", "9999999 days"] if column.kind == "duration" else ["0001-01-01", "9999-12-31"]

@@ -14,7 +14,7 @@ import dpem
 from dpem import Schema
 from dpem.data.column import ABOVE, ABSENT, MISSING, OUTSIDE, READ, UNREADABLE
 from dpem.data.declarations import declared_column
-from dpem.data.to_dataframe import frame_of, written_frame
+from dpem.data.to_dataframe import formatted_dataframe, to_dataframe
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 
@@ -216,11 +216,11 @@ def test_frames_are_typed_and_written_as_declared():
         }
     )
     block = np.array([[1.0, np.nan], [90.0, 0.0], [26.0, 1.0], [2.5, 1e4], [1.0, 0.0]])
-    frame = frame_of(schema, block)
+    frame = to_dataframe(schema, block)
     assert [dtype.kind for dtype in frame.dtypes] == ["M", "M", "m", "f", "b"]
     assert frame["born"].tolist()[0] == pd.Timestamp("1970-01-02")
     assert pd.isna(frame["born"][1])
-    text = written_frame(schema, frame)
+    text = formatted_dataframe(schema, frame)
     first = ["02.01.1970", "1970-01-01T01:30:00", "1 day, 2:00:00", "2,5", "ja"]
     assert text.iloc[0].tolist() == first
     assert text["smoker"].tolist() == ["ja", "nein"]
