@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpem.errors import InvalidArgumentError
-from dpem.estimator.registration import imported
+from dpem.estimator.registration import import_object
 from dpem.plugin.registered import entry_of, registered_points, trial_of
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def entry_named(name: str) -> ModelEntry:
 def _shipped_trials() -> dict[str, Trial]:
     found: dict[str, Trial] = {}
     for place in dict.fromkeys([*(entry.trials for entry in shipped().values()), *_MORE_TRIALS]):
-        found |= imported(place)
+        found |= import_object(place)
     return found
 
 
@@ -76,8 +76,8 @@ def trials_of(name: str) -> dict[str, Trial]:
     entry = entry_named(name)
     if name not in shipped():
         return {name: trials()[name]}
-    estimator = imported(entry.estimator)
-    return {label: trial for label, trial in imported(entry.trials).items() if trial.fit is estimator}
+    estimator = import_object(entry.estimator)
+    return {label: trial for label, trial in import_object(entry.trials).items() if trial.fit is estimator}
 
 
 def make(

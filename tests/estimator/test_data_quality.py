@@ -144,9 +144,9 @@ def test_a_loaded_model_pays_for_its_score(tmp_path):
     model = dpem.GaussianMixture(1, epsilon=1.0, bounds=(-4, 4), ledger=ledger).fit(rows)
     model.save(tmp_path / "m")
     loaded = dpem.load(tmp_path / "m")
-    with pytest.raises(InvalidArgumentError, match=r"charged to that of 'rows'.*ledger="):
+    with pytest.raises(InvalidArgumentError, match=r"charged to the ledger of 'rows'.*ledger="):
         loaded.private_score(rows, epsilon=1.0)
-    with pytest.raises(InvalidArgumentError, match=r"charged to that of 'rows'"):
+    with pytest.raises(InvalidArgumentError, match=r"charged to the ledger of 'rows'"):
         loaded.fit(rows)
     assert len(ledger.history()) == 1
     loaded.private_score(rows, epsilon=1.0, ledger=ledger)
@@ -166,7 +166,7 @@ def test_forged_bounds_are_found(tmp_path):
         forge(metadata)
         metadata["privacy"]["bounds"] = {"x0": "-400 to 400", "x1": "-400 to 400"}
 
-    with pytest.raises(dpem.errors.ModelFileError, match="statement of the same bounds"):
+    with pytest.raises(dpem.errors.ModelFileError, match="statement with the same bounds"):
         dpem.load(with_metadata(tmp_path / "m", tmp_path / "one", forge))
     both = dpem.load(with_metadata(tmp_path / "m", tmp_path / "two", forge_both))
     with pytest.raises(LedgerError, match="differ in bounds or budget"):

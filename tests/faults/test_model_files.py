@@ -48,7 +48,7 @@ def test_what_is_no_regular_file_is_not_read(tmp_path):
     """Reading a pipe would wait for ever, and a device may never end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
-        with pytest.raises(ModelFileError, match="no regular file"):
+        with pytest.raises(ModelFileError, match="not a regular file"):
             dpem.load(path)
 
 

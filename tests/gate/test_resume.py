@@ -280,9 +280,9 @@ def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, mon
         ({"ledger": ledger, "epsilon": 0.3}, "other arguments"),
         ({"ledger": ledger, "n_clusters": 3}, "other arguments"),
         ({"ledger": ledger, "random_state": 3}, "other arguments"),
-        ({}, "that of 'x'"),
-        ({"ledger": other}, "that of 'x'"),
-        ({"ledger": same_name}, "that of 'x'"),
+        ({}, "Expected the ledger of 'x'"),
+        ({"ledger": other}, "Expected the ledger of 'x'"),
+        ({"ledger": same_name}, "Expected the ledger of 'x'"),
     ):
         with pytest.raises(ResumeFileError, match=message), resumable(file):
             kmeans().set_params(**arguments).fit(X)
@@ -294,7 +294,7 @@ def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, mon
 def test_a_fit_that_nobody_paid_for_cannot_be_put_on_a_ledger_later(ledger, tmp_path):
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
-    with pytest.raises(ResumeFileError, match="none did"), resumable(tmp_path / "fit"):
+    with pytest.raises(ResumeFileError, match="Expected no ledger"), resumable(tmp_path / "fit"):
         kmeans(ledger=ledger).fit(X)
     assert not ledger.history()
 

@@ -146,7 +146,7 @@ def test_compositions_are_as_deep_as_is_said_and_no_deeper():
     """Made and read alike: 32 in each other, not 33; what is beside the deepest does not count."""
     deepest = nested(32)
     assert event_from_dict(json.loads(json.dumps(deepest.to_dict()))) == deepest
-    with pytest.raises(InvalidArgumentError, match="at most 32 compositions"):
+    with pytest.raises(InvalidArgumentError, match="at most 32 nested compositions"):
         nested(33)
     deeper = {"event": "composed", "parts": [{"count": 1, **deepest.to_dict()}]}
     with pytest.raises(InvalidArgumentError, match=r"compositions|known kind of event"):

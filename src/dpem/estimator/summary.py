@@ -1,4 +1,7 @@
-"""What a fitted model says of itself: a profile of its parts, and figures. Released values alone."""
+"""Summaries of fitted models for commands and reports: profiles of their parts, and figures.
+
+They contain released values only.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +27,14 @@ __all__ = [
     "values_of",
 ]
 
-MOST_COLUMNS = 24  # that one can choose among in a figure
+MOST_COLUMNS = 24  # to choose from in a figure
 _MOST_ACROSS = 8
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
 class ReleasedValue:
-    """A released value, what noise alone does to it, and how far rows of the part spread about it."""
+    """A released value, its standard error, and the spread of rows of the part around it."""
 
     value: float
     error: float
@@ -41,7 +44,7 @@ class ReleasedValue:
 
 @dataclass(frozen=True)
 class Profile:
-    """One row for every part of the model: a component, a cluster or a factor."""
+    """A table with one row for each part of the model: a component, a cluster or a factor."""
 
     kind: str
     header: list[str]
@@ -51,7 +54,7 @@ class Profile:
 
     @property
     def is_wide(self) -> bool:
-        """Whether columns are better shown one below the other."""
+        """Whether the table is easier to read with columns one below the other."""
         return len(self.header) > _MOST_ACROSS and len(self.rows) < len(self.header)
 
 
@@ -86,7 +89,7 @@ def numbered_rows(values: Any, errors: Any, columns: list[Any]) -> list[tuple[st
 
 
 def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None) -> list[ReleasedValue]:
-    """Return the cells of one part of a model."""
+    """Return the released values of one part of a model."""
     spreads = [None] * len(columns) if spreads is None else [float(spread) for spread in spreads]
     return [
         ReleasedValue(float(value), float(error), spread, _moment(value, column))
@@ -95,7 +98,7 @@ def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None)
 
 
 def _moment(value: Any, column: Any) -> str | None:
-    """Return a date, time or duration in words; None for other columns."""
+    """Format a date, time or duration as text; return None for other columns."""
     return column.value_text(round(float(value))) if column is not None and column.is_time else None
 
 
@@ -106,7 +109,7 @@ def gaussian_figures(
     covariances: NDArray[np.float64],
     background: tuple[NDArray[np.float64], ...] | None = None,
 ) -> dict[str, Any]:
-    """Return what a page needs to draw a mixture of Gaussians; of many columns the first."""
+    """Return the data with which a page draws a mixture of Gaussians, for the first columns."""
     spread = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2)).max(axis=0)
     columns = columns_of_numbers(model, means, 4 * spread)
     d = len(columns)
@@ -124,7 +127,7 @@ def gaussian_figures(
 def columns_of_numbers(
     model: Any, centres: NDArray[np.float64], around: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Return names, units and ranges of the first columns: their bounds, or else where the model lies."""
+    """Return names, units and ranges of the first columns: their bounds, or else the range of the model."""
     schema = getattr(model, "schema", None)
     if model.plan_ is not None:
         low, high = model._domain(model.n_features_in_).box
@@ -138,7 +141,7 @@ def columns_of_numbers(
 
 
 def label_of(value: Any) -> str:
-    """Return a value of a column as a figure shows it."""
+    """Format a value of a column for a figure."""
     if value is None:
         return "missing"
     if hasattr(value, "left"):  # an interval
@@ -147,7 +150,7 @@ def label_of(value: Any) -> str:
 
 
 def short(values: Any) -> Any:
-    """Return numbers with as many digits as a page can show."""
+    """Round numbers to the digits that a page shows."""
     return (
         np.asarray([float(f"{v:.{_DIGITS}g}") for v in np.ravel(values)]).reshape(np.shape(values)).tolist()
     )

@@ -407,8 +407,8 @@ class Ledger:
         """
         if charge is None:
             raise LedgerError(
-                f"Expected a release that was charged to a ledger, got one without a charge ({purpose}). Fit "
-                f"with ledger=..."
+                f"Expected a release that was charged to a ledger, got one without a charge ({purpose}). "
+                f"Pass a model that was fitted with a ledger."
             )
         if charge.ledger != self.name:
             raise LedgerError(

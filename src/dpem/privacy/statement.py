@@ -266,7 +266,7 @@ class PrivacyStatement:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PrivacyStatement:
-        """Rebuild a statement from the output of :meth:`to_dict`, and check its epsilon against its events."""
+        """Rebuild a statement from the output of :meth:`to_dict`; check its epsilon against its events."""
         given: Any = description
         if not isinstance(given, Mapping):
             raise _damaged()

@@ -1,4 +1,4 @@
-"""Gaussian DP: exact for Gaussian mechanisms, an upper bound for Laplace. Ledgers use it; it is the default."""
+"""Gaussian DP: exact for Gaussian mechanisms, an upper bound for Laplace. The default, also of ledgers."""
 
 from __future__ import annotations
 
