@@ -442,7 +442,7 @@ def test_persons_from_the_ledger_to_the_statement(tmp_path, capsys):
     fit = ["fit", tmp_path / "visits.csv", "-s", schema, "-k", 1, "-e", 1, "--ledger", ledger, "-o", model]
     refused = called(capsys, *fit)
     assert refused.code == 2
-    assert "unit of privacy" in refused.err
+    assert "privacy unit" in refused.err
     assert called(capsys, *fit, *persons).code == 0
     fitted = dpem.load(model)
     assert fitted.n_rows_ == 2000
