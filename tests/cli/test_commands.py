@@ -446,7 +446,7 @@ def test_persons_from_the_ledger_to_the_statement(tmp_path, capsys):
     assert called(capsys, *fit, *persons).code == 0
     fitted = dpem.load(model)
     assert fitted.n_rows_ == 2000
-    assert "Column 'patient' tells persons apart" in fitted.privacy_.neighbours
+    assert "Column 'patient' identifies persons" in fitted.privacy_.neighbours
     assert [spend.purpose for spend in dpem.Ledger(ledger).history()] == [
         "dpem.private_bounds: bounds of ages",
         "dpem.GaussianMixture.fit",

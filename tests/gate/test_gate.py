@@ -404,7 +404,7 @@ def test_a_replay_asks_for_the_same_releases():
 
 
 def test_distances_of_recorded_releases():
-    """Computed by hand: in the norm of the noise and units of the sensitivity, entries over their relative noise."""
+    """Computed by hand: in the norm of the noise, over the sensitivity, with entries over relative noise."""
 
     def recorded(raw, event, shape=None):
         statistic = SimpleNamespace(noise_shape=shape)

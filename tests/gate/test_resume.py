@@ -128,7 +128,7 @@ def test_a_crash_between_the_parts_of_a_joint_release_costs_nothing(written, led
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_finished_fit_is_read_again(name, tmp_path, monkeypatch):
-    """For every estimator, with the same random choices although no seed was given, and without reading rows."""
+    """For every estimator, with the same random choices although unseeded, and without reading rows."""
     file = tmp_path / "fit"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -143,7 +143,7 @@ def nested(depth):
 
 
 def test_compositions_have_a_largest_depth():
-    """Built or read, 32 nested compositions are allowed and 33 are not; siblings of the deepest do not count."""
+    """Built or read, 32 nested compositions are allowed and 33 are not; siblings do not count."""
     deepest = nested(32)
     assert event_from_dict(json.loads(json.dumps(deepest.to_dict()))) == deepest
     with pytest.raises(InvalidArgumentError, match="at most 32 nested compositions"):

@@ -68,7 +68,7 @@ def extreme_rows(d, rng, n):
 
 
 def row_vectors(query, rows):
-    """The contribution of every row."""
+    """Return the contribution of every row."""
     return np.stack([query.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
 
 

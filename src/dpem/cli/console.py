@@ -189,7 +189,7 @@ class Console:
 # What the library advises to do in Python, and what does the same here.
 _HERE: tuple[tuple[str, str], ...] = (
     (r"with dpem\.Files\(path, header=\[\.\.\.\]\), or --header", "with --header a,b,c"),
-    (r"dpem\.Files\(path, format=\)", "another ending"),
+    (r"Pass the format with dpem\.Files\(path, format=\)", "Rename the files"),
     (r"in dpem\.Files\(path, columns=\[\.\.\.\]\)", "with --columns"),
     (r"Use schema\.select\(\[\.\.\.\]\)", "Choose them with --columns"),
     (r"with schema\.select", "with --columns"),

@@ -111,7 +111,7 @@ def _origin(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
     if cost is None and (charge is not None or marks["bounds_insecure"]):
         raise InvalidArgumentError(
             f"Expected bounds_cost for column {name!r}, whose bounds were estimated, got no bounds_cost. "
-            f"Copy the declaration that dpem.private_bounds wrote."
+            f"Copy bounds_cost from the schema that the estimate returned."
         )
     return marks | {
         "bounds_cost": None if cost is None else _cost(name, cost),

@@ -126,7 +126,7 @@ class SavedModel:
         saved = {}
         for name, value in self.get_params(deep=False).items():
             if name in ("ledger", "random_state", "epsilon"):
-                continue  # a file elsewhere, a seed, and a number that is in the statement
+                continue  # a file elsewhere, a seed, and a number in the statement
             saved[name] = value.to_dict() if isinstance(value, Schema) else _plain_data(value)
         return saved
 

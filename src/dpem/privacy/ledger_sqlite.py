@@ -130,7 +130,7 @@ class SqliteLedger:
         except FileExistsError as error:
             raise LedgerError(
                 f"Expected a new file for the ledger, got path={self.where}, which exists. "
-                f"Open it with dpem.Ledger(...), or choose another name."
+                f"Use the existing ledger, or choose another name."
             ) from error
         except OSError as error:
             raise LedgerError(
