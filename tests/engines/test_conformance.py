@@ -53,7 +53,9 @@ def test_a_model_that_does_not_conform_is_told(monkeypatch):
     monkeypatch.undo()
     other = dpem.KMeans(2, epsilon=100.0, data_norm=1.0).fit([[0.0]] * 500)
     monkeypatch.setattr(dpem.loading, "load", lambda path: other)
-    with pytest.raises(AuditFailedError, match="KMeans, persons, replace_one: a saved model is another"):
+    with pytest.raises(
+        AuditFailedError, match="model of trial KMeans, persons, replace_one to have the same arrays"
+    ):
         dpem.testing.check_conformance("kmeans")
 
 
