@@ -26,5 +26,5 @@ def test_folders_are_made_or_the_error_says_why(tmp_path):
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     (tmp_path / "file").touch()
-    with pytest.raises(OutputError, match=r"a folder that can be made.*file"):
+    with pytest.raises(OutputError, match=r"a folder that can be created.*file"):
         make_folder(tmp_path / "file" / "c")

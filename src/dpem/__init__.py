@@ -1,6 +1,6 @@
 """dpem: latent-variable models by expectation maximisation under differential privacy.
 
-Names are those of `__init__.pyi`, each imported when it is first used.
+The public names are listed in `__init__.pyi`. Each is imported when it is first used.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-# What `import dpem` offers: read by type checkers, and by __init__.py for where each name is found.
+# The public names of dpem and their modules. Type checkers and __init__.py read this file.
 from . import audit as audit
 from . import errors as errors
 from . import paper as paper

@@ -1,4 +1,4 @@
-"""Small tables for notebooks."""
+"""HTML fragments for notebooks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["paragraph", "table"]
 
 
 def paragraph(text: Any) -> str:
-    """Return a paragraph of HTML."""
+    """Return an HTML paragraph."""
     return f"<p>{html.escape(str(text))}</p>"
 
 
 def table(header: Sequence[Any], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table of HTML.
+    """Return an HTML table.
 
     Examples
     --------

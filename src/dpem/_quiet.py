@@ -1,9 +1,9 @@
-"""Silence warnings in the running thread alone, and leave no trace behind.
+"""Silence warnings of the current thread only.
 
-`warnings.catch_warnings` swaps the filters of the whole process: it hides warnings of other threads, and two
-threads that leave it in another order than they entered it leave the wrong filters behind. Here one filter is
-in place for as long as any thread is inside a quiet block. Its category asks, for every warning, whether the
-thread that issues it is.
+`warnings.catch_warnings` replaces the filters of the whole process. It hides warnings of other threads, and
+if two threads leave it in another order than they entered, the wrong filters stay. This module installs one
+filter while any thread is inside a quiet block. The category of the filter matches a warning only if the
+thread that issues it is inside such a block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["quiet"]
 
 
 class _Depth(threading.local):
-    """How many quiet blocks this thread is in."""
+    """The number of nested quiet blocks that this thread is in."""
 
     depth = 0
 
@@ -36,24 +36,24 @@ class _InQuietBlocks(type):
 
 
 class QuietWarning(Warning, metaclass=_InQuietBlocks):
-    """Any warning of a thread that is inside a quiet block, and no other."""
+    """A category that matches the warnings of threads inside a quiet block only."""
 
 
 class _Silence:
-    """The filter, and what shows warnings: replaced while at least one thread is inside a quiet block."""
+    """The filter and the display hook, installed while at least one thread is inside a quiet block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._filter: Any = ("ignore", None, QuietWarning, None, 0)
         self._threads = 0
-        self._lists: list[Any] = []  # all lists of filters that hold ours
+        self._lists: list[Any] = []  # all lists of filters that contain ours
         self._show: Any = None
 
     def enter(self) -> None:
         with self._lock:
             module: Any = warnings
             if self._threads == 0:
-                # Filters that third-party code puts in front of ours let warnings through: not past this.
+                # Third-party code may put its own filters before ours; the hook stops what they let through.
                 self._show, module._showwarnmsg = module._showwarnmsg, self._show_elsewhere
             self._threads += 1
             filters = module.filters
@@ -68,7 +68,7 @@ class _Silence:
                 return
             module: Any = warnings
             module._showwarnmsg = self._show
-            for filters in [*self._lists, module.filters]:  # another thread may have swapped the list
+            for filters in [*self._lists, module.filters]:  # another thread may have replaced the list
                 filters[:] = [entry for entry in filters if entry is not self._filter]
             self._lists.clear()
 
@@ -82,7 +82,7 @@ _SILENCE = _Silence()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let neither warnings nor floating-point errors of this thread out of the block."""
+    """Silence warnings and floating-point errors of this thread inside the block."""
     outermost = _HERE.depth == 0
     if outermost:
         _SILENCE.enter()

@@ -1,6 +1,6 @@
-"""Threads: how many a caller wants, and one for BLAS.
+"""Number of threads of a fit, and a limit of one thread for BLAS.
 
-Eigenvalues and inverses change their last bits with the number of BLAS threads.
+The last bits of eigenvalues and inverses depend on the number of BLAS threads.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ __all__ = ["one_thread", "thread_count"]
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    # Looking for libraries takes milliseconds, so it is done once. NumPy's and scikit-learn's, which are all
-    # that is used here, are loaded by then.
+    # Finding the libraries takes milliseconds, so it is done once. Only those of NumPy and scikit-learn
+    # matter, and the import loads them.
     import sklearn.cluster  # noqa: F401, PLC0415
 
     return ThreadpoolController()
 
 
 class _SharedPools:
-    """Thread pools of BLAS, which all threads of the process share: one thread while anyone needs that.
+    """BLAS thread pools, which all threads of the process share: limited to one thread while in use.
 
-    If every block set its own limit and restored what it found, two that overlap would restore a limit.
+    Users are counted. If each block set and restored the limit by itself, overlapping blocks would leave a
+    limit behind.
     """
 
     def __init__(self) -> None:
@@ -58,7 +59,7 @@ class _SharedPools:
 
 def _set_threads(numbers: list[tuple[Any, int]]) -> None:
     for library, number in numbers:
-        # From 3.8 on, threadpoolctl lets only the thread that set a number first change it again.
+        # Since version 3.8, threadpoolctl lets only the thread that set a number first change it again.
         release = getattr(library, "clear_controlling_thread", lambda **_: None)
         release(force=True)
         library.set_num_threads(number)
@@ -70,9 +71,9 @@ _SHARED = _SharedPools()
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let BLAS and OpenMP use one thread inside the block."""
+    """Limit BLAS and OpenMP to one thread inside the block."""
     libraries = _controller().lib_controllers
-    # OpenMP keeps a number for each thread of the process, BLAS on its own threads one for all.
+    # OpenMP has one limit for each thread of the process; BLAS with its own threads has one for all.
     own = [lib for lib in libraries if "openmp" in (lib.user_api, getattr(lib, "threading_layer", ""))]
     before = [(library, library.num_threads) for library in own]
     _SHARED.enter([library for library in libraries if library not in own])
@@ -87,9 +88,9 @@ def one_thread() -> Iterator[None]:
 
 
 def thread_count(n_jobs: int | None) -> int:
-    """Return how many threads `n_jobs` asks for, as in scikit-learn's own threaded estimators.
+    """Return the number of threads for `n_jobs`, as scikit-learn's threaded estimators do.
 
-    None and -1 are all cores that this process may use, -2 all but one, and so on.
+    None and -1 mean all cores that this process may use, -2 all but one, and so on.
 
     Examples
     --------
@@ -101,6 +102,6 @@ def thread_count(n_jobs: int | None) -> int:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return cores
-    remedy = "Or -1 for all cores, -2 for all but one."
+    remedy = "Pass -1 for all cores, or -2 for all but one."
     n_jobs = _validate.integer(n_jobs, "n_jobs", -sys.maxsize, remedy)
     return max(1, cores + 1 + n_jobs) if n_jobs < 0 else _validate.integer(n_jobs, "n_jobs", remedy=remedy)

@@ -1,4 +1,4 @@
-"""Warnings of dpem: issued at the caller's line, or collected for a plan that lists them."""
+"""Issue warnings at the caller's line, or collect them for the planner to list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _collector: ContextVar[list[str] | None] = ContextVar("dpem_warnings", default=N
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning at the first line outside dpem, or add it to what `collected_warnings` collects."""
+    """Issue a warning at the first line outside dpem, or hand it to `collected_warnings`."""
     collector = _collector.get()
     if collector is None:
         warnings.warn(message, category, stacklevel=_level_of_caller())
@@ -29,7 +29,7 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def _level_of_caller() -> int:
-    """Return the stack level, as `warn` counts it, of the first frame whose code is not in this package."""
+    """Return the stack level, as `warn` counts it, of the first frame outside this package."""
     level = 1
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
@@ -41,7 +41,7 @@ def _level_of_caller() -> int:
 def collected_warnings() -> Iterator[list[str]]:
     """Collect messages in this block instead of issuing them; other threads are not affected.
 
-    `warnings.catch_warnings` would replace the filters of the whole process, other threads included.
+    `warnings.catch_warnings` would replace the filters of all threads.
     """
     found: list[str] = []
     token = _collector.set(found)

@@ -1,8 +1,8 @@
-"""A look at a table for its owner: does the schema read it? Not for release, never charged.
+"""`dpem check`: check a schema against a table, for the owner of the rows. Not for release, never charged.
 
-Findings about how cells are written name the line of the schema to change: that is about text, not about
-persons. Findings about bounds and categories name no value and suggest none, because bounds that were chosen
-after looking at rows are outside every guarantee.
+A finding about how cells are written names the line of the schema to change: such a line concerns the format
+of text, not persons. A finding about bounds or categories shows no value and suggests none, because no
+guarantee covers bounds that were chosen after looking at rows.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnCheck", "TableCheck", "check_table"]
 
-LEAST_READ = 0.99  # of a column's cells
-_FINDINGS = 7
-_CLIPPED = 0.05  # shares of cells that are worth a line
-_PARTS = 256  # of the bounds; a column whose cells all lie in one of them is worth a line
-_SAMPLED = 2000  # unreadable cells that other ways of writing are tried on
-_EXPLAINED = 0.9  # of them, for a way of writing to be named
-_SCALES = 1000.0
+LEAST_READ = 0.99  # share of a column's cells that must be read for the column to count as read
+_FINDINGS = 7  # kinds of findings about a cell, see dpem.data.column
+_CLIPPED = 0.05  # a larger share of clipped cells is reported
+_PARTS = 256  # of the bounds; a column whose cells all lie in one part is reported
+_SAMPLED = 2000  # unreadable cells on which other formats are tried
+_EXPLAINED = 0.9  # share of these cells that a format must read to be suggested
+_SCALES = 1000.0  # a larger ratio between the widths of bounds is reported
 
 _NUMBERS: tuple[dict[str, Any], ...] = (
     {"thousands": ","},
@@ -65,26 +65,33 @@ _DATES = (
     "%B %d, %Y",
 )
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
-_NOT_THERE = ["NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "none", "-", "--", "?", "."]
+_NA_VALUES = ["NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "none", "-", "--", "?", "."]
 
 
 @dataclass(frozen=True)
 class ColumnCheck:
-    """What the schema makes of one column's cells.
+    """How the schema reads the cells of one column.
 
     Attributes
     ----------
     name, kind : str
-        The column.
+        The column and its kind.
     read : float
-        Share of cells that are read as declared; missing and clipped ones are.
-    missing, absent, unreadable, outside, below, above : float
-        Shares of cells that are missing, missing where none may be, cannot be read, are outside the
-        categories, or beyond a bound.
+        Share of cells that are read as declared, including missing and clipped ones.
+    missing : float
+        Share of missing cells, in a column where cells may be missing.
+    absent : float
+        Share of missing cells, in a column where no cell may be missing.
+    unreadable : float
+        Share of cells that cannot be read as the declared kind.
+    outside : float
+        Share of cells outside the declared categories.
+    below, above : float
+        Shares of cells below the lower bound and above the upper bound.
     narrow : bool
-        Whether all cells that are read lie in one place: one category, or 1/256 of the bounds.
+        Whether all cells that are read lie in one category, or in 1/256 of the bounds.
     remedies : tuple of str
-        Lines of the schema that would read the cells that are not read.
+        Lines that, added to the schema, would make most unreadable cells readable.
     """
 
     name: str
@@ -107,16 +114,16 @@ class ColumnCheck:
 
 @dataclass(frozen=True)
 class TableCheck:
-    """What the schema makes of a table. NOT FOR RELEASE: it is computed from rows, without noise.
+    """How a schema reads a table. NOT FOR RELEASE: it is computed from rows, without noise.
 
     Attributes
     ----------
     n_rows : int
-        Rows.
+        Number of rows.
     columns : tuple of ColumnCheck
-        The columns.
+        The result for each column.
     findings : tuple of str
-        What is wrong, or worth a look, in words.
+        Errors and oddities, in words.
 
     Examples
     --------
@@ -143,7 +150,7 @@ class TableCheck:
         return all(column.is_read for column in self.columns)
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the shares, column by column."""
+        """Return the results as a DataFrame with one row for each column of the table."""
         import pandas as pd  # noqa: PLC0415  (slow to import)
 
         return pd.DataFrame([vars(column) for column in self.columns]).set_index("name")
@@ -163,9 +170,9 @@ class TableCheck:
             lines.append("Nothing to correct.")
         if any(column.outside or column.below or column.above for column in self.columns):
             lines.append(
-                "Bounds and categories that are changed after reading this page depend on rows, which no "
-                "guarantee covers: declare from_rows = true for such columns, and statements will say so. "
-                "Or buy bounds with dpem.private_bounds."
+                "If you change bounds or categories after reading this output, they depend on rows, and no "
+                "guarantee covers that. Declare from_rows = true for such columns, so that statements say "
+                "so. Or estimate bounds for a charge with dpem.private_bounds."
             )
         return "\n".join(lines)
 
@@ -173,27 +180,27 @@ class TableCheck:
 def check_table(
     table: Any, schema: Schema, *, person: str | None = None, rows_per_person: int = 1
 ) -> TableCheck:
-    """Say what a schema makes of the cells of a table, before a budget is spent on it.
+    """Check a schema against the cells of a table, before any budget is spent on the table.
 
-    It is for the owner of the rows, and NOT FOR RELEASE: shares are exact. No ledger is touched, and no fit
-    changes because of it. How cells are written may be corrected freely; bounds and categories that are
-    changed after a look at this depend on rows.
+    The result is for the owner of the rows and NOT FOR RELEASE: its shares are exact. The check charges no
+    ledger and changes no fit. You may correct freely how cells are written. Bounds and categories that you
+    change after reading the result depend on rows.
 
     Parameters
     ----------
     table : array, DataFrame, path, function, Dask or Spark table, or tensor
-        Whatever `fit` accepts; it is read in batches.
+        Any table that `fit` accepts; it is read in batches.
     schema : Schema
-        What is declared.
+        The declared columns.
     person : str, optional
-        The column that tells persons apart.
+        The column that identifies persons.
     rows_per_person : int, default 1
-        How many rows a person may have.
+        The number of rows that a fit uses of each person.
 
     Returns
     -------
     TableCheck
-        Print it to read it.
+        The result; print it to read it.
 
     Examples
     --------
@@ -212,7 +219,7 @@ def check_table(
     _validate.integer(rows_per_person, "rows_per_person")
     m = len(schema.columns)
     engine = engine_for(source)
-    found = engine.sum(Histograms.of_columns([_FINDINGS] * m), source.of_findings(), _AsTheyAre())
+    found = engine.sum(Histograms.of_columns([_FINDINGS] * m), source.of_findings(), _IdentityGrid())
     counts = found.reshape(m, _FINDINGS)
     grid = LevelGrid(schema)
     levels = Histograms.of_columns(grid.sizes)
@@ -235,15 +242,15 @@ def _opened(table: Any, schema: Schema, person: str | None) -> RowSource:
     except InvalidArgumentError as error:
         if "got a table without" in str(error):
             error.add_note(
-                "If this is a CSV file without a line of names, its first row was taken for the names: give "
-                "them with dpem.Files(path, header=[...]), or --header."
+                "If this is a CSV file without a header line, its first row was read as the header. Pass the "
+                "column names with dpem.Files(path, header=[...]), or --header."
             )
         raise
 
 
 @dataclass(frozen=True)
-class _AsTheyAre:
-    """Findings are levels already (a `RowGrid`)."""
+class _IdentityGrid:
+    """A `RowGrid` that returns findings unchanged: they are levels already."""
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         return columns
@@ -277,7 +284,7 @@ def _findings_of(column: ColumnCheck) -> list[str]:
     if column.absent > 0:
         found.append(
             f"{name}: {_percent(column.absent)} of the cells are missing, and the schema allows none. If "
-            f"they may be, declare missing = true."
+            f"cells may be missing, declare missing = true."
         )
     if column.missing == 1:
         found.append(f"{name}: all cells are missing.")
@@ -286,7 +293,7 @@ def _findings_of(column: ColumnCheck) -> list[str]:
         if not how and column.kind == "boolean":
             how = " Declare the words: true = [...] and false = [...]."
         elif not how and column.kind in ("date", "datetime"):
-            how = ' Declare how they are written, such as format = "%d.%m.%Y".'
+            how = ' Declare their format, such as format = "%d.%m.%Y".'
         found.append(
             f"{name}: {_percent(column.unreadable)} of the cells cannot be read as {column.kind}.{how}"
         )
@@ -297,7 +304,7 @@ def _findings_of(column: ColumnCheck) -> list[str]:
         found.append(f"{name}: {_percent(clipped)} of the cells are clipped at a bound.")
     if column.narrow:
         where = f"in 1/{_PARTS} of the bounds" if column.kind in NUMBERS else "in one category"
-        found.append(f"{name}: all cells lie {where}. The column is constant, or badly declared.")
+        found.append(f"{name}: all cells lie {where}. The column is constant, or its declaration is wrong.")
     return found
 
 
@@ -311,8 +318,8 @@ def _findings_of_table(
         least, most = min(widths, key=widths.__getitem__), max(widths, key=widths.__getitem__)
         found.append(
             f"The bounds of {most!r} are {widths[most] / widths[least]:,.0f} times as wide as those of "
-            f"{least!r}. KMeans with scale='none' would see {most!r} alone; scale='bounds', its default with "
-            f"a schema, weighs both alike."
+            f"{least!r}. KMeans with scale='none' would use little but {most!r}; scale='bounds', its default "
+            f"with a schema, gives both the same weight."
         )
     if person is not None and not isinstance(source, ClusterRows):
         owners = [name for piece in source.pieces() for name in _names(piece)]
@@ -321,7 +328,7 @@ def _findings_of_table(
         if above:
             found.append(
                 f"{person}: {_percent(above / max(len(counts), 1))} of the persons have more than "
-                f"{rows_per_person} row{'s' * (rows_per_person > 1)}; a fit leaves the others out."
+                f"{rows_per_person} row{'s' * (rows_per_person > 1)}; a fit leaves out the rows above that."
             )
     if n_rows == 0:
         found.append("The table has no rows.")
@@ -344,7 +351,7 @@ def _percent(share: float) -> str:
 
 
 def _remedies(source: RowSource, schema: Schema, unreadable: NDArray[np.int64]) -> dict[int, tuple[str, ...]]:
-    """Return lines of the schema under which most cells can be read that cannot be read now."""
+    """Return lines of the schema with which most of the unreadable cells can be read."""
     wanted = {j: _Sample(schema.columns[j]) for j in np.flatnonzero(unreadable).tolist()}
     if not wanted or isinstance(source, ClusterRows):
         return {}
@@ -357,7 +364,7 @@ def _remedies(source: RowSource, schema: Schema, unreadable: NDArray[np.int64]) 
 
 
 class _Sample:
-    """The first cells of a column that cannot be read."""
+    """The first unreadable cells of a column."""
 
     def __init__(self, column: Column) -> None:
         self._column = column
@@ -373,12 +380,12 @@ class _Sample:
 
     @cached_property
     def remedies(self) -> tuple[str, ...]:
-        """Lines of the schema that read nine in ten of these cells: the first way of writing that does."""
+        """Up to three lines of the schema, each of which makes nine in ten of these cells readable."""
         declared = self._column.to_dict()
         for key in ("decimal", "thousands", "format"):
             declared.pop(key, None)
         found = [lines for lines in self._candidates() if self._reads(declared | lines)]
-        fewest = min(map(len, found), default=0)  # where several ways do, those that declare least
+        fewest = min(map(len, found), default=0)  # of several that work, prefer those with fewest keys
         return tuple(
             ", ".join(f"{key} = {_toml(value)}" for key, value in lines.items())
             for lines in found
@@ -386,21 +393,21 @@ class _Sample:
         )[:3]
 
     def _candidates(self) -> list[dict[str, Any]]:
-        not_there = {"na_values": _NOT_THERE, "missing": True}
-        kind, ways = self._column.kind, []
+        missing = {"na_values": _NA_VALUES, "missing": True}
+        kind, formats = self._column.kind, []
         if kind in ("continuous", "integer"):
-            ways = list(_NUMBERS)
+            formats = list(_NUMBERS)
         elif kind in ("date", "datetime"):
             hours = _HOURS[1:] if kind == "datetime" else _HOURS[:3]
-            ways = [{"format": date + hour} for hour in hours for date in _DATES]
-        return [not_there, *ways, *(way | not_there for way in ways)]
+            formats = [{"format": date + hour} for hour in hours for date in _DATES]
+        return [missing, *formats, *(written | missing for written in formats)]
 
     def _reads(self, declared: dict[str, Any]) -> bool:
         cells = np.empty(len(self._cells), dtype=object)
         cells[:] = self._cells
         try:
             found = declared_column(self._column.name, declared).parse(cells)[1]
-        except InvalidArgumentError:  # a way of writing that does not go with what is declared
+        except InvalidArgumentError:  # the format contradicts another declaration of the column
             return False
         return bool((found != UNREADABLE).mean() >= _EXPLAINED)
 

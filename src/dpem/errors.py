@@ -3,37 +3,38 @@
 ::
 
     DpemError
-    ├── InvalidArgumentError (ValueError)    an argument is wrong; nothing was read or spent
-    ├── UnsupportedEventError (TypeError)    an accountant met an event that it cannot treat
+    ├── InvalidArgumentError (ValueError)    an argument is invalid; nothing was read or charged
+    ├── UnsupportedEventError (TypeError)    an accountant does not support an event
     ├── BudgetError
-    │   ├── InsufficientBudgetError          the ledger refuses: carries `remaining` and `requested`
+    │   ├── InsufficientBudgetError          the cap of the ledger does not cover a plan
     │   └── UnreachableBudgetError           no amount of noise meets the budget with this accountant
     ├── DataError                            the rows could not be read to the end
-    │   └── ChangedDataError                 they changed while they were read
-    ├── EngineError                          a cluster or device could not go on
-    ├── ExactArithmeticError (ArithmeticError)  integers do not multiply exactly on this machine
-    ├── PlanViolationError                   a model asked for what its plan does not hold
-    ├── OtherReleaseError                    a replayed fit asked for another release
-    ├── ResumeFileError                      a resumable fit cannot go on from its file
-    ├── AuditFailedError                     an audit found a broken promise
-    ├── ModelFileError                       a file is no saved model, or is damaged
-    ├── OutputError                          a file cannot be written, or is there already
-    ├── LedgerError                          the ledger file cannot be used
-    │   └── LedgerTamperedError              its hash chain or its totals do not hold
+    │   └── ChangedDataError                 the rows changed while a fit read them
+    ├── EngineError                          a cluster or device failed
+    ├── ExactArithmeticError (ArithmeticError)  integer products are not exact on this machine
+    ├── PlanViolationError                   a model asked for a release outside its plan
+    ├── OtherReleaseError                    a replayed fit asked for another release than the recorded one
+    ├── ResumeFileError                      a fit cannot continue from its resume file
+    ├── AuditFailedError                     an audit found a violation of the guarantee
+    ├── ModelFileError                       a file is not a saved model, or is damaged
+    ├── OutputError                          a file cannot be written, or exists already
+    ├── LedgerError                          a ledger file cannot be used
+    │   └── LedgerTamperedError              the hash chain or the totals of a ledger are wrong
     └── MissingExtraError (ImportError)      an optional library is not installed
 
     DpemWarning (UserWarning)
-    ├── InsecureNoiseWarning                 seeded noise is on: nothing released has a guarantee
-    ├── DataQualityWarning                   paid counts say that the schema does not fit the rows
+    ├── InsecureNoiseWarning                 noise is seeded: releases carry no guarantee
+    ├── DataQualityWarning                   released counts show that the schema does not fit the rows
     ├── DeltaWarning                         delta is not below one over the number of rows
-    ├── FewerComponentsWarning               noise leaves room for fewer components than were asked for
+    ├── FewerComponentsWarning               noise allows fewer components than requested
     ├── NoLedgerWarning                      several releases of this process were charged to no ledger
     ├── ModelWarning                         a plug-in model failed on released values
-    ├── ResumedFitWarning                    a fit goes on from what an earlier run released
-    ├── WeakFitWarning                       a fit is done, and much of what it found is noise
-    └── WeakSignalWarning                    public numbers say that noise will hide the structure
+    ├── ResumedFitWarning                    a fit continues from the releases of an earlier run
+    ├── WeakFitWarning                       a fit is complete, and much of its result is noise
+    └── WeakSignalWarning                    noise will probably hide the structure, by public numbers
 
-Messages speak of public facts alone: arguments, budgets and file names, never of a row.
+Messages contain public facts or released values only, such as arguments, budgets and file names. They never
+contain a value of a row.
 """
 
 from __future__ import annotations
@@ -81,11 +82,11 @@ class DpemError(Exception):
 
 
 class InvalidArgumentError(DpemError, ValueError):
-    """An argument is outside what was expected; nothing was read and nothing was spent."""
+    """An argument is invalid. Nothing was read and nothing was charged."""
 
 
 class UnsupportedEventError(DpemError, TypeError):
-    """An accountant was given an event that it has no proof for."""
+    """An accountant was given an event that its proof does not cover."""
 
 
 class BudgetError(DpemError):
@@ -93,12 +94,16 @@ class BudgetError(DpemError):
 
 
 class InsufficientBudgetError(BudgetError):
-    """The ledger cannot pay for a plan. Nothing was charged and nothing was read.
+    """The cap of the ledger does not cover a plan. Nothing was charged and nothing was read.
 
     Attributes
     ----------
-    remaining, requested : Budget
-        What the ledger has left and what the plan would cost, at the ledger's delta.
+    remaining : Budget
+        Budget left on the ledger, at the ledger's delta.
+    requested : Budget
+        Cost of the plan, at the ledger's delta.
+    ledger_name : str
+        Name of the ledger.
     """
 
     def __init__(self, remaining: Budget, requested: Budget, ledger_name: str) -> None:
@@ -107,8 +112,8 @@ class InsufficientBudgetError(BudgetError):
         self.ledger_name = ledger_name
         super().__init__(
             f"Expected a plan within the budget left on ledger {ledger_name!r}: it costs "
-            f"{requested}, and {remaining} is left. Nothing was charged. Ask for a smaller "
-            f"epsilon, or have the owner of the data decide on a new cap."
+            f"{requested}, and {remaining} is left. Nothing was charged. Choose a smaller "
+            f"epsilon, or ask the owner of the data for a ledger with a higher cap."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,59 +121,65 @@ class InsufficientBudgetError(BudgetError):
 
 
 class UnreachableBudgetError(BudgetError):
-    """The accountant cannot certify the wanted budget at any noise level."""
+    """The accountant cannot certify the requested budget at any noise level."""
 
 
 class DataError(DpemError):
-    """Rows could not be read to the end: a file is damaged, or gone. Nothing more was released."""
+    """The rows could not be read to the end, for example because a file is damaged or missing.
+
+    Nothing more was released.
+    """
 
 
 class ChangedDataError(DataError):
-    """Rows are not what they were when the fit began. Nothing more was released."""
+    """The rows changed after the fit began. Nothing more was released."""
 
 
 class EngineError(DpemError):
-    """A cluster or a device could not go on. Nothing more was released."""
+    """A cluster or a device failed. Nothing more was released."""
 
 
 class ExactArithmeticError(DpemError, ArithmeticError):
-    """The matrix product of this machine is not exact on integers: nothing may be released with it."""
+    """Matrix products of integers are not exact on this machine, so nothing is released."""
 
 
 class PlanViolationError(DpemError):
-    """A model asked for a release that its plan does not hold. Nothing was released."""
+    """A model asked for a release that is not in its plan. Nothing was released."""
 
 
 class OtherReleaseError(DpemError):
-    """A replayed fit asked for another release than the recorded one: its control flow depends on rows."""
+    """A replayed fit asked for another release than the recorded one.
+
+    Either it is another fit, or its control flow depends on rows.
+    """
 
 
 class ResumeFileError(DpemError):
-    """A resumable fit cannot use its file: it belongs to another fit, is in use, or cannot be written."""
+    """A resume file cannot be used: it belongs to another fit, is in use, damaged or cannot be written."""
 
 
 class ModelFileError(DpemError):
-    """The file is no saved model, is damaged, or was written by a newer dpem."""
+    """A file is not a saved model, is damaged, or was written by a newer dpem."""
 
 
 class AuditFailedError(DpemError):
-    """An audit found a broken promise; the message lists what, without a value."""
+    """An audit found a violation of the guarantee; the message names it, without private values."""
 
 
 class OutputError(DpemError):
-    """A file cannot be written, or is there already; what was there is as it was."""
+    """A file cannot be written, or exists already. An existing file stays unchanged."""
 
 
 class LedgerError(DpemError):
-    """The ledger file is missing, is not a ledger, or cannot be written."""
+    """A ledger file is missing, is not a ledger, or cannot be written."""
 
 
 class LedgerTamperedError(LedgerError):
-    """The ledger's records contradict each other: they were changed after they were written."""
+    """The records of a ledger contradict each other: somebody changed them after they were written."""
 
 
 class MissingExtraError(DpemError, ImportError):
-    """An optional dependency is needed for what was asked."""
+    """An optional library is needed and not installed."""
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         self._arguments = (feature, package, extra)
@@ -185,40 +196,39 @@ class DpemWarning(UserWarning):
 
 
 class InsecureNoiseWarning(DpemWarning):
-    """Noise comes from a seed: whatever is released under it carries no privacy guarantee."""
+    """Noise is drawn from a seed: nothing released with it has a privacy guarantee."""
 
 
 class DataQualityWarning(DpemWarning):
-    """Noisy, paid counts say that many cells of a column are not as the schema declares."""
+    """Released counts show that many cells of a column are not as the schema declares."""
 
 
 class DeltaWarning(DpemWarning):
-    """Delta is so large that a mechanism which publishes a row outright would meet it."""
+    """Delta is so large that even a mechanism that publishes a whole row would satisfy the guarantee."""
 
 
 class FewerComponentsWarning(DpemWarning):
-    """Noise leaves room for fewer components than were asked for; fewer are fitted."""
+    """Noise allows fewer components than requested, so fewer are fitted."""
 
 
 class NoLedgerWarning(DpemWarning):
-    """Several private releases of this process were charged to no ledger; the message has their total."""
+    """Several private releases of this process were charged to no ledger; the message states their total."""
 
 
 class ModelWarning(DpemWarning):
-    """A plug-in model could not go on from released sums; the step was left out."""
+    """A plug-in model failed on released sums; the fit skips the step."""
 
 
 class ResumedFitWarning(DpemWarning):
-    """A fit goes on from what an earlier run released, without paying again."""
+    """A fit continues from the releases of an earlier run. It is not charged again."""
 
 
 class WeakFitWarning(DpemWarning):
-    """A fit is done and charged, and its standard errors are as large as what they blur.
+    """A fit is complete and charged, and the noise in some results is as large as the results.
 
-    The model is fitted when the warning is issued, so that it is there also if warnings are turned into
-    errors.
+    The model is fitted before the warning is issued. It can be used even if warnings are turned into errors.
     """
 
 
 class WeakSignalWarning(DpemWarning):
-    """Rows, clusters and budget, all public, leave too little signal for a useful result."""
+    """Public numbers (rows, clusters, budget) show that the signal is too weak for a useful fit."""

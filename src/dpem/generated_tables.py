@@ -1,4 +1,4 @@
-"""Generated tables on which careless fits go wrong: for docs, tests and trials."""
+"""Generated tables with typical pitfalls, for docs, tests and trials."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ __all__ = ["trial_table"]
 
 
 def trial_table(name: str, n_rows: int = 8000, seed: int = 0) -> pd.DataFrame:
-    """Generate a table of synthetic people with a trap in it.
+    """Generate a table with a typical pitfall.
 
     Parameters
     ----------
     name : {"age_income", "amounts", "answers", "visits"}
-        - "age_income": ages in three groups (around 30, 55 and 75) beside incomes up to 300,000: columns of
-          very different units.
+        - "age_income": ages in three groups (around 30, 55 and 75) beside incomes up to 300,000, so that the
+          columns have very different scales.
         - "amounts": amounts of money as text, such as "1,234.50".
         - "answers": "yes", "no" and "n/a" as text.
         - "visits": days of visits as text, such as "31.01.2024", and how long they took.
     n_rows : int, default 8000
-        Rows.
+        Number of rows.
     seed : int, default 0
-        Other rows for another seed.
+        Seed of the random generator.
 
     Examples
     --------

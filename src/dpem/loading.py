@@ -1,4 +1,7 @@
-"""Saved models of every kind: a class is known from when it is imported, so all of them are, here."""
+"""`dpem.load`, for models of every kind.
+
+A class can be loaded once its module is imported, so this module imports all of them.
+"""
 
 from __future__ import annotations
 

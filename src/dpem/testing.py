@@ -1,4 +1,4 @@
-"""Helpers for tests and experiments. Nothing released under them is private."""
+"""Helpers for tests and experiments. No fit that uses them is private."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ __all__ = ["Recording", "check_conformance", "insecure_noise", "record", "replay
 def insecure_noise(seed: int) -> Iterator[None]:
     """Draw noise from a seed inside the block, so that a run can be repeated bit for bit.
 
-    Whoever knows the seed can subtract the noise, so nothing released in the block is private. The
-    block warns on entry, and every release made in it carries the mark into its statement.
+    Anyone who knows the seed can subtract the noise, so nothing released in the block is private. The
+    block warns on entry, and the privacy statements of its releases say that the noise was seeded.
 
     Parameters
     ----------
     seed : int
-        Any integer of at least zero.
+        Seed of the noise, at least zero.
 
     Examples
     --------
@@ -59,9 +59,9 @@ def insecure_noise(seed: int) -> Iterator[None]:
 
 @contextmanager
 def record() -> Iterator[Recording]:
-    """Record every release of the fits in the block, raw values included: for tests and audits only.
+    """Record every release of the fits in the block, with the sums before noise: for tests and audits only.
 
-    Models that are fitted in the block say that they are not private.
+    Models that are fitted in the block are marked as not private.
 
     Examples
     --------
@@ -81,10 +81,11 @@ def record() -> Iterator[Recording]:
 
 @contextmanager
 def replay(transcript: Recording) -> Iterator[Recording]:
-    """Repeat a recorded fit on other rows: each release hands out the recorded noisy values.
+    """Repeat a recorded fit on other rows: each release returns the recorded noisy values.
 
-    On a neighbouring data set, raw values may then differ by at most the declared sensitivity at every stage;
-    a fit that asks for another release raises, because its control flow depends on rows.
+    On a neighbouring table, the sums before noise may then differ by at most the declared sensitivity at
+    every stage. A fit that asks for another release raises `OtherReleaseError`, because its control flow
+    depends on rows.
 
     Examples
     --------
@@ -105,20 +106,21 @@ def replay(transcript: Recording) -> Iterator[Recording]:
 
 
 _N_ROWS = 150
-_CUTS = (0, 1, 1, 38, _N_ROWS)  # one row, none, an odd number, the rest
+_CUTS = (0, 1, 1, 38, _N_ROWS)  # batches of one row, no row, an odd number of rows, the rest
 
 
 def check_conformance(name: str) -> None:
-    """Raise unless fits of a registered model are the same bits wherever rows are, and from its file.
+    """Raise unless fits of a registered model have the same bits from every row source, and after loading.
 
-    For each of its trials on tables, under each relation: rows from a CSV file, a Parquet file and batches of
-    odd sizes give the sums and the model that rows in memory give, and a saved model is the same when it is
-    loaded. What one row can change is for the audit: `dpem audit --only NAME`.
+    The check runs each trial of the model on tables, under each neighbouring relation. Rows from a CSV file,
+    a Parquet file and batches of odd sizes must give the same sums and the same model as rows in memory, and
+    a saved model must not change when it is loaded. To check the effect of one row, run the audit: `dpem
+    audit --only NAME`.
 
     Parameters
     ----------
     name : str
-        The model, as in `dpem fit --model NAME`.
+        Name of the model, as in `dpem fit --model NAME`.
 
     Examples
     --------
@@ -135,7 +137,7 @@ def check_conformance(name: str) -> None:
 
 
 def _check_fits(label: str, make: Callable[[], Any], rows: Any, folder: Path) -> None:
-    from dpem.loading import load  # noqa: PLC0415  (all models are imported)
+    from dpem.loading import load  # noqa: PLC0415  (imports all models)
 
     rows.to_csv(folder / "rows.csv", index=False)
     rows.to_parquet(folder / "rows.parquet", row_group_size=37)
@@ -150,15 +152,18 @@ def _check_fits(label: str, make: Callable[[], Any], rows: Any, folder: Path) ->
         other = sorted(key for key in expected | found if found.get(key) != expected.get(key))
         if other:
             raise AuditFailedError(
-                f"{label}: {form} gives other bits than rows in memory: {', '.join(other)}."
+                f"Expected the trial {label} to give the same bits from {form} as from rows in memory, got "
+                f"other bits in {', '.join(other)}."
             )
     model.save(folder / "model")
     if _arrays_of(load(folder / "model")) != _arrays_of(model):
-        raise AuditFailedError(f"{label}: a saved model is another when it is loaded.")
+        raise AuditFailedError(
+            f"Expected the model of trial {label} to have the same arrays after loading, got others."
+        )
 
 
 def _fitted(model: Any, rows: Any) -> tuple[Any, dict[str, bytes]]:
-    """Fit under seeded noise; return the model, and the bits of each sum and of the model's arrays."""
+    """Fit with seeded noise; return the model, and the bits of each sum and of the model's arrays."""
     with insecure_noise(7), record() as transcript:
         model.fit(rows)
     sums = {f"release {i} ({one.stage})": one.raw.tobytes() for i, one in enumerate(transcript.releases)}

@@ -1,4 +1,4 @@
-"""What is installed: the first thing that a report of a problem needs."""
+"""Installed versions, for bug reports."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["show_versions"]
 
 
 def show_versions() -> None:
-    """Print the versions of dpem, Python and the libraries that it uses, for a report of a problem.
+    """Print the versions of dpem, Python and the libraries that dpem uses, for a bug report.
 
-    Nothing is imported, and nothing of the machine is told but its kind and its number of cores.
+    Of the machine, only the system and the number of cores are printed. Nothing is imported.
 
     Examples
     --------

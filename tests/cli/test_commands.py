@@ -354,7 +354,7 @@ def test_a_charge_must_be_that_of_the_model(ward, tmp_path):
     with pytest.raises(LedgerError, match="they differ in purpose"):
         model.verify_charge(ledger)
     model.charge_ = None
-    with pytest.raises(LedgerError, match="none did"):
+    with pytest.raises(LedgerError, match="without a charge"):
         model.verify_charge(ledger)
 
 
@@ -442,11 +442,11 @@ def test_persons_from_the_ledger_to_the_statement(tmp_path, capsys):
     fit = ["fit", tmp_path / "visits.csv", "-s", schema, "-k", 1, "-e", 1, "--ledger", ledger, "-o", model]
     refused = called(capsys, *fit)
     assert refused.code == 2
-    assert "unit of privacy" in refused.err
+    assert "privacy unit" in refused.err
     assert called(capsys, *fit, *persons).code == 0
     fitted = dpem.load(model)
     assert fitted.n_rows_ == 2000
-    assert "Column 'patient' tells persons apart" in fitted.privacy_.neighbours
+    assert "Column 'patient' identifies persons" in fitted.privacy_.neighbours
     assert [spend.purpose for spend in dpem.Ledger(ledger).history()] == [
         "dpem.private_bounds: bounds of ages",
         "dpem.GaussianMixture.fit",

@@ -28,8 +28,8 @@ def domains(n_columns):
 
 @given(BLOCKS)
 @settings(max_examples=200)
-def test_rows_are_bounded_integers_whatever_comes(block):
-    """Any floats, NaN and infinities too: integers of squared norm at most 2^48, no warning, no error."""
+def test_any_row_becomes_bounded_integers(block):
+    """Any floats, also NaN and infinities, become integers of squared norm at most 2^48, without warnings."""
     for domain in domains(len(block)):
         grid = domain.to_grid(block)
         assert np.array_equal(grid, np.rint(grid))
@@ -40,8 +40,8 @@ def test_rows_are_bounded_integers_whatever_comes(block):
 
 
 @given(BLOCKS, st.data())
-def test_no_row_changes_anothers_bits(block, data):
-    """A row alone gives the bits that it gives inside a block, wherever it stands."""
+def test_bits_of_a_row_do_not_depend_on_other_rows(block, data):
+    """A single row has the same bits as inside a block, in any position."""
     i = data.draw(st.integers(0, block.shape[1] - 1))
     for domain in domains(len(block)):
         whole = domain.to_grid(block)
@@ -50,7 +50,7 @@ def test_no_row_changes_anothers_bits(block, data):
 
 
 def test_the_whole_box_and_ball_are_used():
-    """Corners of the box and points of the sphere keep their norm, less rounding."""
+    """Corners of the box and points of the sphere keep their norm up to rounding."""
     domain = Domain.from_arguments(3, bounds=(-1, 1))
     corner = domain.to_grid(np.ones((3, 1)))[:, 0]
     assert np.linalg.norm(corner) > GRID * (1 - 1e-6)
@@ -61,7 +61,7 @@ def test_the_whole_box_and_ball_are_used():
 
 
 def test_round_trip_and_clipping():
-    """Rows inside come back within a grid step; values outside come back at the bounds."""
+    """Rows inside the bounds return within a grid step; values outside return as the bounds."""
     domain = Domain.from_arguments(2, bounds=([0, 70], [120, 220]))
     rows = np.array([[30.0, 119.0, 500.0, -3.0], [80.0, 219.0, 100.0, 1e9]])
     back = domain.from_grid(domain.to_grid(rows).T).T
@@ -73,14 +73,14 @@ def test_round_trip_and_clipping():
 
 
 def test_public_points_stay_in_the_ball():
-    """Centres far outside, or broken by noise, are moved onto the ball's grid."""
+    """Centres far outside, or not finite because of noise, are moved into the ball."""
     points = onto_grid(np.array([[1e30, 1e30], [np.nan, 3.0], [1.2, -7.9]]))
     assert (np.linalg.norm(points, axis=1) <= GRID).all()
     assert points[2].tolist() == [1.0, -8.0]
 
 
-def test_words_for_the_statement():
-    """Bounds in words, by name where there are names."""
+def test_description_for_the_statement():
+    """Bounds are described in words, by column name if there are names."""
     assert Domain.from_arguments(2, bounds=(0, 1)).describe(["a", "b"]) == {"a": "0 to 1", "b": "0 to 1"}
     assert Domain.from_arguments(2, data_norm=3).describe() == {"every row": "Euclidean norm at most 3"}
     schema = Schema({"x": {"kind": "continuous", "bounds": [0, 1]}})
@@ -109,6 +109,6 @@ def test_words_for_the_statement():
     ],
 )
 def test_bad_bounds(arguments, message):
-    """The error says how to declare them, and names columns."""
+    """The error states how to declare bounds, and names columns."""
     with pytest.raises(InvalidArgumentError, match=message):
         Domain.from_arguments(2, names=["age", "dose"], **arguments)

@@ -1,4 +1,4 @@
-"""Files: options, what makes a row, memory, and files that are not what they were."""
+"""Files: options, rows, memory, and files that changed."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def cells(X, schema=None):
 
 
 def test_patterns_folders_and_lists(tmp_path):
-    """Paths are taken in the order of their names; hidden files and other formats in a folder are not."""
+    """Files are read in the order of their names; hidden files and other formats in a folder are skipped."""
     for name, age in (("b.csv", 2), ("a.csv", 1), ("c/d.csv", 3), ("_log.csv", 9), ("read.me", 9)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         csv(tmp_path, f"age\n{age}\n", name)
@@ -53,7 +53,7 @@ def test_patterns_folders_and_lists(tmp_path):
 
 
 def test_numbers_of_csv_without_a_schema(tmp_path):
-    """The columns are named, since cells have no types; what is no number is a NaN."""
+    """Columns must be named, since cells have no types; cells that are not numbers become NaN."""
     file = csv(tmp_path, "x,y,note\n1,2.5,a\n ,1e3,b\nold,-inf,c\n")
     found = cells(dpem.Files(file, columns=["y", "x"]))
     np.testing.assert_array_equal(found, [[2.5, 1000, -np.inf], [1, np.nan, np.nan]])
@@ -63,8 +63,8 @@ def test_numbers_of_csv_without_a_schema(tmp_path):
         open_rows(dpem.Files(file, columns=["x"]), AGES)
 
 
-def test_text_is_read_as_python_reads_it(tmp_path):
-    """Quick ways of reading give what slow ones give, whatever else is in the column."""
+def test_numbers_in_text_are_read_as_by_python(tmp_path):
+    """Fast and slow parsing give the same result, whatever else is in the column."""
     texts = ["1", "0.1", "1e-3", "123456789.123456789", "1e400", "-7", " 8 ", "1_000", "nan", "", "x", "0x1"]
     expected = [float(t) if t not in {"", "x", "0x1"} else np.nan for t in texts]
     schema = Schema({"x": {"kind": "continuous", "bounds": [-1e9, 1e9], "missing": True}})
@@ -77,28 +77,28 @@ def test_text_is_read_as_python_reads_it(tmp_path):
         np.testing.assert_array_equal(cells(file, schema)[0], clipped)
 
 
-def test_lines_that_are_no_rows_are_rows_of_missing_cells(tmp_path):
-    """No line is dropped, for their number is public; nor does one raise."""
+def test_malformed_lines_become_rows_of_missing_cells(tmp_path):
+    """No line is dropped, because the number of lines is public; and no line raises."""
     text = b'age,note\n1,a\n2\n3,b,c\n\n\xff\xfe,d\n5,"x\ny"\n6,"%s"\n' % (b"z" * (5 << 20))
     source = open_rows(csv(tmp_path, text), AGES)
     found = np.concatenate([piece.block()[0] for piece in source.pieces()])
     assert source.n_rows == found.size == 7
     assert sorted(found[~np.isnan(found)]) == [1, 5, 6]
-    with pytest.raises(DataError, match="cannot"):  # predictions would be of other lines
+    with pytest.raises(DataError, match="damaged"):  # predictions would be of other lines
         source.in_memory()
     one = Schema({"age": AGES.to_dict()["age"]})
     np.testing.assert_array_equal(cells(csv(tmp_path, "age\n1\n\n3\n"), one), [[1, np.nan, 3]])
     assert open_rows(csv(tmp_path, "age\n"), AGES).n_rows == 0
 
 
-def test_one_cell_longer_than_any_limit_is_a_cell_like_others(tmp_path):
-    """In the first row as in the last: longer than a block, and than Python's own reader takes."""
+def test_a_cell_longer_than_every_limit_is_read(tmp_path):
+    """In the first row and in the last: longer than a block, and longer than Python's reader accepts."""
     long = "z" * (2 << 20)
     for text in (f"age,note\n1,{long}\n2,a\n", f"age,note\n1,a\n2,{long}\n"):
         source = open_rows(csv(tmp_path, text), AGES)
         assert source.n_rows == 2
         assert list(source.in_memory().block()[0]) == [1, 2]
-    with pytest.raises(InvalidArgumentError, match="first line with the names"):
+    with pytest.raises(InvalidArgumentError, match="header line with the names"):
         open_rows(csv(tmp_path, f"{long},age\n1,2\n"), AGES)
 
 
@@ -114,9 +114,9 @@ def test_tabs_and_headers(tmp_path):
     ("arguments", "message"),
     [
         ({"format": "excel"}, "format"),
-        ({"delimiter": ";;"}, "one character"),
-        ({"delimiter": '"'}, "no quote"),
-        ({"delimiter": "\n"}, "ends no line"),
+        ({"delimiter": ";;"}, "one printable ASCII character"),
+        ({"delimiter": '"'}, "other than a quote"),
+        ({"delimiter": "\n"}, "one printable ASCII character"),
         ({"columns": "age"}, "a list of names"),
         ({"columns": ["a", "a"]}, "different names"),
         ({"header": [1, 2]}, "a list of names"),
@@ -129,13 +129,13 @@ def test_wrong_options(arguments, message):
 
 
 @pytest.mark.parametrize("paths", [3, b"x", [None], [], iter(())])
-def test_what_is_no_path(paths):
+def test_invalid_paths(paths):
     with pytest.raises(InvalidArgumentError, match="a list of paths"):
         dpem.Files(paths)
 
 
 def test_no_file_is_read_twice(tmp_path):
-    """A row that counts twice would move sums twice as far as the noise allows for."""
+    """A row that counts twice would move sums by twice the sensitivity."""
     (tmp_path / "one").mkdir()
     file = csv(tmp_path / "one", "age\n1\n")
     (tmp_path / "one" / "_temporary" / "0").mkdir(parents=True)
@@ -152,20 +152,20 @@ def test_no_file_is_read_twice(tmp_path):
         open_rows(tmp_path / "one", AGES)
 
 
-def test_files_without_rows_are_as_good_as_others(tmp_path):
-    """Whether there is a row must not show: a line of names, or none where names are given, is enough."""
+def test_files_without_rows_are_accepted(tmp_path):
+    """Whether a file has rows must not show: a header line is enough, or no line if the header is given."""
     for text, options in (("age", {}), ("age\n", {}), ("", {"header": ["age"]})):
         file = csv(tmp_path, text)
         model = dpem.KMeans(2, epsilon=1.0, schema=AGES.filled(), adjacency="add_remove")
         assert model.fit(dpem.Files(file, **options)).n_features_in_ == 1
-    with pytest.raises(InvalidArgumentError, match="first line with the names"):
+    with pytest.raises(InvalidArgumentError, match="header line with the names"):
         open_rows(csv(tmp_path, ""), AGES)
     with pytest.raises(InvalidArgumentError, match="without 'age'"):  # in another encoding
         open_rows(csv(tmp_path, "\xe4ge,x\n1,2\n".encode("latin-1")), AGES)
 
 
-def test_types_count_whether_there_are_rows_or_not(tmp_path):
-    """Dates and text are refused by name, before the charge, from a file, a dataset or a frame."""
+def test_types_are_checked_with_and_without_rows(tmp_path):
+    """Columns of dates and text are refused before the charge, from a file, a dataset or a DataFrame."""
     for kind in (pa.string(), pa.date32(), pa.timestamp("s"), pa.list_(pa.float64())):
         for n in (0, 2):
             table = pa.table({"a": pa.nulls(n, pa.float64()), "b": pa.nulls(n, kind)})
@@ -188,7 +188,7 @@ def test_types_count_whether_there_are_rows_or_not(tmp_path):
 
 
 def test_a_dataset_of_csv_is_refused():
-    """Arrow would tell types by looking at cells."""
+    """Arrow would infer types from cells."""
     with pytest.raises(InvalidArgumentError, match="one of CSV"):
         open_rows(pa.dataset.FileSystemDataset.from_paths(
             [], schema=pa.schema([("a", pa.int64())]), format=pa.dataset.CsvFileFormat(),
@@ -196,7 +196,7 @@ def test_a_dataset_of_csv_is_refused():
         ))  # fmt: skip
 
 
-def test_a_file_that_shrinks_is_told(tmp_path):
+def test_a_file_that_shrinks_raises(tmp_path):
     file = LOCAL["arrow stream"](FRAME, tmp_path)
     pieces = open_rows(file, TABLE).pieces()
     next(pieces)
@@ -206,12 +206,12 @@ def test_a_file_that_shrinks_is_told(tmp_path):
 
 
 def test_wrong_files(tmp_path):
-    """Errors name files and columns that someone asked for, and nothing that a file holds."""
+    """Errors name requested files and columns, and no content of a file."""
     (tmp_path / "empty").mkdir()
     for given, message in (
-        (tmp_path / "none.csv", "there is none"),
-        (tmp_path / "empty", "there is none"),
-        (str(tmp_path / "*.pq"), "there is none"),
+        (tmp_path / "none.csv", "found no file"),
+        (tmp_path / "empty", "found no file"),
+        (str(tmp_path / "*.pq"), "found no file"),
         ([], "2D array"),
         (csv(tmp_path, "x", "rows.xlsx"), "one format|spreadsheet"),
         ([csv(tmp_path, "age\n1\n", "a.csv"), csv(tmp_path, "x", "b.parquet")], "one format"),
@@ -228,12 +228,12 @@ def test_wrong_files(tmp_path):
         open_rows(csv(tmp_path, "age,age\n1,2\n"), AGES)
     for bad in (b"", b"PAR1 nothing like it PAR1"):
         for name in ("bad.parquet", "bad.arrow"):
-            with pytest.raises(DataError, match="cannot"):
+            with pytest.raises(DataError, match="damaged"):
                 open_rows(csv(tmp_path, bad, name), AGES)
 
 
-def test_types_of_files_count_without_a_schema(tmp_path):
-    """A column of text in any of the files is refused by its type, before anything is read."""
+def test_types_of_files_are_checked_without_a_schema(tmp_path):
+    """A text column in any of the files is refused by its type, before anything is read."""
     pd.DataFrame({"a": [1.0], "b": [2]}).to_parquet(tmp_path / "1.parquet")
     pd.DataFrame({"b": ["x"], "a": [3]}).to_parquet(tmp_path / "2.parquet")
     with pytest.raises(InvalidArgumentError, match=r"In file '2.parquet': .*numeric column.*'b'"):
@@ -245,8 +245,8 @@ def test_types_of_files_count_without_a_schema(tmp_path):
 # -- other streams ---------------------------------------------------------------------------------------
 
 
-def test_functions_must_open_their_table_anew():
-    """An iterator that is used up would leave all later steps without rows."""
+def test_functions_must_return_a_new_iterator():
+    """An exhausted iterator would leave all later steps without rows."""
     batches = iter([np.zeros((3, 2))])
     with pytest.raises(InvalidArgumentError, match="read many times"):
         open_rows(batches)
@@ -267,7 +267,7 @@ def test_functions_must_open_their_table_anew():
 
 
 def test_batches_without_rows_or_with_other_columns():
-    """With a schema no batch is needed; without one the first tells the columns."""
+    """With a schema no batch is needed; without a schema the first batch defines the columns."""
     assert open_rows(list, AGES).n_rows == 0
     with pytest.raises(InvalidArgumentError, match="at least one batch"):
         open_rows(list)
@@ -278,7 +278,7 @@ def test_batches_without_rows_or_with_other_columns():
     np.testing.assert_array_equal(cells(lambda: frames), [[1, 4], [2, 3]])
 
 
-def test_a_function_may_fill_the_same_array_again():
+def test_a_function_may_reuse_its_array():
     """Threads read copies: the next batch does not change what they see."""
     rng = np.random.default_rng(0)
     rows = rng.uniform(-3, 3, (40_000, 3))
@@ -295,7 +295,7 @@ def test_a_function_may_fill_the_same_array_again():
 
 
 @pytest.mark.parametrize("wrong", [[FRAME, FRAME], [dpem.Files("x")], (np.zeros((2, 2)), np.zeros(2))])
-def test_a_list_of_tables_is_no_list_of_rows(wrong):
+def test_a_list_of_tables_is_refused(wrong):
     with pytest.raises(InvalidArgumentError, match="list of tables"):
         open_rows(wrong, TABLE)
 
@@ -311,7 +311,7 @@ def test_lazy_tables_are_refused_with_a_remedy():
 
 
 @pytest.mark.parametrize("source", ["parquet files", "csv files"])
-def test_models_predict_what_files_hold(source, tmp_path):
+def test_models_predict_rows_of_files(source, tmp_path):
     model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS).fit(FRAME.fillna(0))
     X = LOCAL[source](FRAME.fillna(0), tmp_path)
     np.testing.assert_array_equal(np.sort(model.predict(X)), np.sort(model.predict(FRAME.fillna(0))))
@@ -328,7 +328,7 @@ def test_functions_of_rows_take_files(tmp_path):
 
 @pytest.mark.parametrize("how", ["change", "remove"])
 @pytest.mark.parametrize("kind", ["parquet", "csv.gz"])
-def test_a_file_that_changes_in_a_fit_ends_it(kind, how, tmp_path, monkeypatch):
+def test_a_file_that_changes_during_a_fit_raises(kind, how, tmp_path, monkeypatch):
     """The error names the file; the ledger keeps the charge, and the model stays unfitted."""
     keep_nothing(monkeypatch)
     file = LOCAL[kind](FRAME, tmp_path)
@@ -346,20 +346,20 @@ def test_a_file_that_changes_in_a_fit_ends_it(kind, how, tmp_path, monkeypatch):
     monkeypatch.setattr(ReleaseGate, "release", spoil)
     ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=2.0, cap_delta=1e-5)
     model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS, ledger=ledger)
-    with pytest.raises(ChangedDataError, match="gone" if how == "remove" else "changed") as raised:
+    with pytest.raises(ChangedDataError, match="removed" if how == "remove" else "changed") as raised:
         model.fit(file)
     assert any("stays charged" in note for note in raised.value.__notes__)
     assert len(ledger.history()) == 1
     assert not hasattr(model, "cluster_centers_")
 
 
-def test_damage_behind_a_whole_footer_is_told_without_cells(tmp_path):
-    """What the reader says of a damaged page is not passed on."""
+def test_the_message_about_a_damaged_page_shows_no_cells(tmp_path):
+    """The message of the reader about a damaged page is not shown."""
     file = LOCAL["parquet"](FRAME, tmp_path)
     data = bytearray(file.read_bytes())
     data[200:4000] = b"\xff" * 3800
     file.write_bytes(bytes(data))
-    with pytest.raises(DataError, match="cannot") as raised:
+    with pytest.raises(DataError, match="damaged") as raised:
         cells(file, TABLE)
     assert raised.value.__cause__ is None
     assert raised.value.__suppress_context__
@@ -395,8 +395,8 @@ print(one[-1] >> 24, streamed, peak() - before)
 
 
 @pytest.mark.parametrize(("kind", "times"), [("parquet", 10), ("arrow", 4)])
-def test_a_file_many_times_as_large_as_the_memory_for_it(kind, times, tmp_path):
-    """Passes need little memory, whatever the file's size, where reading it whole needs all of it."""
+def test_a_file_much_larger_than_memory(kind, times, tmp_path):
+    """Passes need little memory for any file size; reading the whole file needs all of it."""
     allowed, d = 44 << 20, 10
     n = times * allowed // (8 * d) // 8 * 8
     rng = np.random.default_rng(0)

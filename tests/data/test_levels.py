@@ -1,4 +1,4 @@
-"""Levels: every cell has one, values of a level lie in it, and widths are what levels hold."""
+"""Levels: every cell has one, drawn values lie in their level, and widths are correct."""
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ from dpem import Schema
 from dpem.data.column import UNREADABLE
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import declared_column
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 
 COLUMNS = {
     "continuous": {"kind": "continuous", "bounds": [-3.0, 5.0]},
@@ -32,8 +32,8 @@ def levels_of(name):
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_values_of_a_level_fall_into_it(name):
-    """Drawing within each level and reading what was drawn gives the level again."""
+def test_values_drawn_from_a_level_lie_in_it(name):
+    """A value that is drawn from a level is parsed to the same level."""
     levels = levels_of(name)
     every = np.arange(levels.size)
     for uniform in (0.0, 0.37, 1 - 1e-12):
@@ -48,7 +48,7 @@ def test_values_of_a_level_fall_into_it(name):
 
 @pytest.mark.parametrize("name", COLUMNS)
 def test_widths_hold_all_values(name):
-    """Levels of a number hold its range, or all of its whole numbers, with a bound on either side."""
+    """The levels of a number cover its range, or all of its integers, with a bound on either side."""
     levels = levels_of(name)
     low, high = levels.column.limits
     held = np.exp(levels.log_widths[: levels.n_values]).sum()
@@ -84,9 +84,9 @@ def test_many_ordered_levels_have_coarse_parts():
     assert levels_of("categorical").parts is None
 
 
-def test_frames_have_the_schemas_types():
+def test_dataframes_have_the_types_of_the_schema():
     schema = Schema(COLUMNS)
-    frame = frame_of(schema, np.stack([levels_of(name).centres[[0, -1]] for name in COLUMNS]))
+    frame = to_dataframe(schema, np.stack([levels_of(name).centres[[0, -1]] for name in COLUMNS]))
     assert list(frame.columns) == list(COLUMNS)
     types = frame.dtypes.astype(str).to_dict()
     assert types["continuous"] == "float64"
@@ -99,15 +99,15 @@ def test_frames_have_the_schemas_types():
     assert frame["long"][1] is pd.NA
 
 
-def test_frames_read_as_they_were_written():
-    """A frame is parsed by its schema to the cells that it was made of."""
+def test_dataframes_are_parsed_to_the_same_cells():
+    """A DataFrame is parsed by its schema to the cells from which it was built."""
     rng = np.random.default_rng(0)
     schema = Schema(COLUMNS)
     grid = LevelGrid(schema)
     drawn = np.stack(
         [levels.values(rng.integers(levels.size, size=50), rng.random(50)) for levels in grid.columns]
     )
-    frame = frame_of(schema, drawn)
+    frame = to_dataframe(schema, drawn)
     for j, name in enumerate(COLUMNS):
         parsed, found = declared_column(name, COLUMNS[name]).parse(frame[name].to_numpy(dtype=object))
         np.testing.assert_array_equal(parsed, drawn[j])

@@ -1,4 +1,4 @@
-"""At most so many rows of each person, chosen by that person's rows alone, from every source."""
+"""A limited number of rows of each person, chosen by that person's rows only, from every source."""
 
 import datetime as dt
 import uuid
@@ -40,14 +40,14 @@ def visits(n=3000, n_persons=700, seed=0):
 
 
 def kept(data, schema=SCHEMA, cap=3, adjacency="replace_one"):
-    """Return the rows that are read, in an order of their own."""
+    """Return the rows that are read, sorted."""
     source = rows_to_release(data, schema, Adjacency(adjacency), cap, "patient")
     rows = source.in_memory().block()
     assert source.n_rows == rows.shape[1]
     return rows[:, np.lexsort(rows)]
 
 
-def test_a_person_has_no_more_rows_than_the_cap():
+def test_no_person_has_more_rows_than_the_cap():
     table = visits()
     counts = Counter(table["patient"])
     assert max(counts.values()) > 6
@@ -58,7 +58,7 @@ def test_a_person_has_no_more_rows_than_the_cap():
     assert kept(table[table["patient"] == busiest], cap=2).shape[1] == 2
 
 
-def test_which_rows_are_kept_depends_on_that_person_alone_and_on_no_order():
+def test_kept_rows_depend_on_their_person_only_and_not_on_order():
     table = visits()
     whole = kept(table)
     parts = [kept(table[table["patient"] == name]) for name in sorted(set(table["patient"]))]
@@ -67,8 +67,8 @@ def test_which_rows_are_kept_depends_on_that_person_alone_and_on_no_order():
     assert np.array_equal(whole, kept(table.sample(frac=1, random_state=1)))
 
 
-def test_rows_are_not_kept_by_how_large_they_are():
-    """Means of what is kept are those of all: a rule that took the smallest would bend every result."""
+def test_kept_rows_do_not_depend_on_the_size_of_values():
+    """Means of the kept rows are those of all rows: a rule that kept the smallest would bias every result."""
     table = visits(60_000, 8000)
     rows = kept(table, cap=2)
     error = table["stay"].std() / np.sqrt(rows.shape[1])
@@ -96,8 +96,8 @@ def test_every_source_gives_the_same_rows(tmp_path):
     assert np.array_equal(wanted, kept(table, None))
 
 
-def test_parts_of_the_columns_are_of_the_same_rows(tmp_path):
-    """Also where a file has more rows than are read at a time of one column."""
+def test_selected_columns_have_the_same_rows(tmp_path):
+    """Also if a file has more rows than are read at a time."""
     table = visits(300_000, 90_000)
     table.to_parquet(tmp_path / "visits.parquet", row_group_size=300_000)
     for data in (table, tmp_path / "visits.parquet"):
@@ -111,7 +111,7 @@ def test_parts_of_the_columns_are_of_the_same_rows(tmp_path):
 
 
 def places(column):
-    """Return who owns each row of one column."""
+    """Return the owners of rows from one column."""
     found = owners_of(nw.from_native(column, series_only=True))
     names = [None if place == -1 else found.names[place] for place in found.places]
     assert len(set(found.names)) == len(found.names)
@@ -149,8 +149,8 @@ LARGE = [2**60 + i for i in range(5)]
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, list) else "",
 )
-def test_a_name_is_told_by_its_cell_alone(column, names):
-    """Whatever the library and the type, and whether another cell is null: exact, and never an error."""
+def test_a_name_depends_on_its_own_cell_only(column, names):
+    """In any library and type, with or without nulls in other cells: exact, and never an error."""
     found = places(column)
     if names is None:
         assert found[0] == found[3] != found[1]
@@ -192,14 +192,14 @@ def coded(*chunks):
         (pd.Series(np.array([0x7F800001, 0x40E00000], "u4").view("f4")), [None, "7"]),
     ],
 )
-def test_odd_columns_name_as_well_as_others(column, names):
+def test_unusual_columns_of_names(column, names):
     with np.errstate(all="raise"):
         found = places(column)
     assert found == names if names is not None else len(set(found)) == 200
 
 
-def test_others_do_not_change_who_is_who(tmp_path):
-    """One more row, of nobody or of another type, in the same part or in another, regroups nobody else."""
+def test_other_rows_do_not_regroup_persons(tmp_path):
+    """Another row, of nobody or of another type, in any part, does not regroup other persons."""
     large = pd.DataFrame(
         {"patient": [2**60 + i for i in range(1000)], "age": 1, "stay": np.arange(1000) / 20}
     )
@@ -218,8 +218,8 @@ def test_others_do_not_change_who_is_who(tmp_path):
         assert kept(folder, cap=1).shape[1] == 1001
 
 
-def test_a_person_is_one_however_written():
-    """A column that a reader made of numbers and text, and batches of one and the other."""
+def test_a_person_written_in_several_ways_is_one_person():
+    """A column of mixed numbers and text, and batches of numbers and of text."""
     mixed = pd.DataFrame(
         {"patient": pd.Series([7, "7", 7.0, b"7"], dtype=object), "age": 1, "stay": [1.0, 2, 3, 4]}
     )
@@ -228,16 +228,16 @@ def test_a_person_is_one_however_written():
     assert kept(lambda: iter(batches), cap=2).shape[1] == 2
 
 
-def test_what_bytes_say_never_raises(tmp_path):
-    """Text that is no UTF-8, beside a file of numbers."""
+def test_names_of_invalid_bytes_never_raise(tmp_path):
+    """Text that is not UTF-8, together with a file of numbers."""
     bad = pa.array([b"\xff\xfeSECRET"]).cast(pa.large_binary())
     pq.write_table(pa.table({"patient": [1, 2], "age": [1, 2], "stay": [0.0, 1.0]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"patient": bad, "age": [1], "stay": [0.5]}), tmp_path / "b.parquet")
     assert kept(tmp_path, cap=1).shape[1] == 3
 
 
-def test_rows_in_another_order_are_noticed():
-    """Which rows are kept is a question of places: another table on the next pass is none."""
+def test_rows_in_another_order_raise():
+    """Kept rows are identified by position, so every pass must read the same table."""
     table, passes = visits(40, 5), []
 
     def shuffled():
@@ -248,7 +248,7 @@ def test_rows_in_another_order_are_noticed():
         kept(shuffled, cap=1)
 
 
-def test_a_batch_that_is_filled_again_and_a_source_that_is_open_once():
+def test_reused_batches_and_sources_that_open_only_once():
     table, state = visits(3000), {"open": 0}
     frame = table[:1000].copy()
 
@@ -266,13 +266,13 @@ def test_a_batch_that_is_filled_again_and_a_source_that_is_open_once():
     assert found.shape[1] == kept(table, cap=2).shape[1]
 
 
-def test_lines_that_are_no_rows_are_nobodys(tmp_path):
+def test_malformed_lines_belong_to_nobody(tmp_path):
     path = tmp_path / "visits.csv"
     path.write_text("patient,age,stay\n" + "p1,30,2\n" * 3 + "broken\n" * 9 + ",40,1\n" * 9)
     assert kept(path, cap=2).shape[1] == 2  # rows without a person, and lines that are no rows, are left out
 
 
-def test_no_rows_at_all():
+def test_a_table_without_rows():
     table = visits()[:0]
     assert kept(table, adjacency="add_remove").shape == (2, 0)
     assert kept(lambda: iter(()), adjacency="add_remove").shape == (2, 0)
@@ -280,13 +280,15 @@ def test_no_rows_at_all():
         kept(table)
 
 
-def test_what_cannot_be_done_is_said(tmp_path):
+def test_unsupported_uses_raise(tmp_path):
     table = visits()
     with pytest.raises(InvalidArgumentError, match=r"columns 'patient', got a table without 'patient'"):
         kept(table.drop(columns="patient"))
-    with pytest.raises(InvalidArgumentError, match="whose columns have names"):
+    with pytest.raises(InvalidArgumentError, match="a table with column names"):
         kept(table[["age", "stay"]].to_numpy())
-    with pytest.raises(InvalidArgumentError, match="Expected columns to fit other than person='patient'"):
+    with pytest.raises(
+        InvalidArgumentError, match="Expected person='patient' to be a column that is not fitted"
+    ):
         kept(table, dpem.Schema({"patient": {"kind": "boolean"}}))
     table.drop(columns="patient").to_csv(tmp_path / "nobody.csv", index=False)
     with pytest.raises(InvalidArgumentError, match="'patient'"):

@@ -1,4 +1,4 @@
-"""The scaler by public bounds: nothing learned, nothing raised because of a value."""
+"""The scaler by public bounds learns nothing from rows and never raises because of a value."""
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,7 @@ SCHEMA = Schema(
 )
 
 
-def test_rows_go_to_the_unit_interval_and_back():
+def test_transform_and_inverse():
     scaler = BoundsScaler(bounds=([0, -1], [10, 1])).fit(np.zeros((1, 2)))
     rows = np.array([[5.0, 0.0], [20.0, -7.0], [np.nan, np.inf]])
     expected = [[0.5, 0.5], [1.0, 0.0], [np.nan, 1.0]]
@@ -27,7 +27,7 @@ def test_rows_go_to_the_unit_interval_and_back():
 
 
 def test_fit_learns_nothing_from_the_rows():
-    """Two tables of one shape leave the same scaler."""
+    """Two tables of the same shape give the same scaler."""
     one, other = (BoundsScaler(bounds=(0, 1)).fit(np.full((9, 2), value)) for value in (0.1, 1e9))
     assert {k: str(v) for k, v in vars(one).items()} == {k: str(v) for k, v in vars(other).items()}
 

@@ -48,13 +48,13 @@ def test_numeric_dtypes_are_widened(dtype):
 
 @pytest.mark.parametrize("block_rows", [1, 2, 3, 7, None])
 def test_blocks_cover_all_rows_once(block_rows):
-    """Any block size yields all rows in order."""
+    """Blocks of any size yield all rows in order."""
     array = np.arange(14.0).reshape(7, 2)
     np.testing.assert_array_equal(np.concatenate(list(TableRows(array).blocks(block_rows)), axis=1), array.T)
 
 
 def test_blocks_have_constant_size():
-    """A block's size follows from the number of columns alone, not from that of rows."""
+    """The size of a block depends on the number of columns only, not on that of rows."""
     assert TableRows(np.zeros((10, 4))).block_rows == TableRows(np.zeros((10_000, 4))).block_rows
 
 
@@ -75,14 +75,14 @@ def test_blocks_have_constant_size():
     ],
 )
 def test_bad_shapes_and_types(data, message):
-    """Public problems raise; the message never shows a cell."""
+    """Errors in shape and type raise; the message never shows a cell."""
     with pytest.raises(InvalidArgumentError, match=message) as caught:
         TableRows(data)
     assert "secret" not in str(caught.value)
 
 
 def test_messages_do_not_depend_on_rows():
-    """Longer text, other objects, more rows: the same words."""
+    """Longer text, other objects and more rows give the same message."""
 
     def message(data):
         with pytest.raises(InvalidArgumentError) as caught:
@@ -98,7 +98,7 @@ def test_messages_do_not_depend_on_rows():
 
 @pytest.mark.parametrize("cell", [None, "secret", 2**5000, {}, [1], float("nan"), 1 + 2j])
 def test_one_cell_of_a_list_never_raises(cell):
-    """In nested lists what is no number is a NaN, and so is every cell of a row of another length."""
+    """In nested lists, cells that are not numbers are NaN, and so are rows of another length."""
     np.testing.assert_array_equal(TableRows([[1, 2.5], [cell, 4]]).block(), [[1, np.nan], [2.5, 4]])
     ragged = TableRows([[1, 2.5], [3], "xy", (5, True)]).block()  # most rows have two cells
     np.testing.assert_array_equal(ragged, [[1, np.nan, np.nan, 5], [2.5, np.nan, np.nan, 1]])

@@ -46,12 +46,16 @@ def test_a_model_that_does_not_conform_is_told(monkeypatch):
         return dpem.KMeans(2, schema=NUMBERS, random_state=next(seeds), **arguments)
 
     monkeypatch.setattr(registry, "trials_of", lambda name: {"restless": Trial(fit, mixed_table)})
-    with pytest.raises(AuditFailedError, match="restless, replace_one: a CSV file gives other bits"):
+    with pytest.raises(
+        AuditFailedError, match="trial restless, replace_one to give the same bits from a CSV file"
+    ):
         dpem.testing.check_conformance("restless")
     monkeypatch.undo()
     other = dpem.KMeans(2, epsilon=100.0, data_norm=1.0).fit([[0.0]] * 500)
     monkeypatch.setattr(dpem.loading, "load", lambda path: other)
-    with pytest.raises(AuditFailedError, match="KMeans, persons, replace_one: a saved model is another"):
+    with pytest.raises(
+        AuditFailedError, match="model of trial KMeans, persons, replace_one to have the same arrays"
+    ):
         dpem.testing.check_conformance("kmeans")
 
 

@@ -1,4 +1,4 @@
-"""The paid look at cells that a schema cannot take: its plan, its sensitivity, its counts and its warning."""
+"""Data quality: its plan, sensitivity, counts and warning."""
 
 import math
 import warnings
@@ -32,8 +32,8 @@ def squared_mu(plan):
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_a_hundredth_of_the_budget_and_no_more(adjacency):
-    """With the stage the plan costs no more than without, and loses next to nothing to rounding."""
+def test_data_quality_costs_a_hundredth_of_the_budget(adjacency):
+    """With the stage the plan costs no more than without, and loses almost nothing to rounding."""
     plan = Plan.build(
         [Stage("a", 0.3, 2.0), Stage("b", 0.7, 1.0, repeats=5)], epsilon=1.0, delta=1e-6, adjacency=adjacency
     )
@@ -59,11 +59,11 @@ FITS = {
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("name", FITS)
-def test_amounts_that_are_not_read_are_announced(name, adjacency, tmp_path):
-    """Text such as "1,234.50" is found in every fit with a schema; the model and its file carry counts."""
+def test_unreadable_amounts_cause_a_warning(name, adjacency, tmp_path):
+    """Text such as "1,234.50" is detected in every fit with a schema; model and file contain the counts."""
     table = trial_table("amounts", n_rows=6000)
     make = FITS[name]
-    with pytest.warns(DataQualityWarning, match=r"'amount': \d+% unreadable.*how the schema says"):
+    with pytest.warns(DataQualityWarning, match=r"'amount': \d+% unreadable.*their format in the schema"):
         model = make(schema=SCHEMA, epsilon=2.0, adjacency=adjacency).fit(table)
     shares = model.data_quality_.to_frame()
     true = (table["amount"].str.len() > 6).mean()  # below 1,000 there is no separator
@@ -93,7 +93,7 @@ def test_it_can_be_turned_off_and_is_absent_without_a_schema():
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("person", [None, "id"])
 def test_one_row_or_person_moves_the_counts_by_no_more_than_the_sensitivity(adjacency, person):
-    """From all good to all bad, in every way that a cell can be bad; and that bound is reached."""
+    """From all good to all bad cells, in every way; and the bound is attained."""
     rng = np.random.default_rng(0)
     n, columns = 60, list("abcdef")
     number = {"kind": "continuous", "bounds": [0, 1]}
@@ -124,8 +124,8 @@ def test_one_row_or_person_moves_the_counts_by_no_more_than_the_sensitivity(adja
     assert largest > 0.999
 
 
-def test_what_is_clearly_bad():
-    """Six deviations of noise below the count, still more than one row in fifty."""
+def test_columns_that_are_clearly_bad():
+    """A column is clearly bad if its count minus six deviations of noise exceeds one row in fifty."""
     counts = np.zeros((2, len(FINDINGS)))
     counts[0, 1], counts[1, 3] = 600, 1000
     quality = DataQuality(("a", "b"), counts, noise=100.0, n_rows=10_000.0)
@@ -137,16 +137,16 @@ def test_what_is_clearly_bad():
 # -- marks and charges -----------------------------------------------------------------------------------
 
 
-def test_a_loaded_model_pays_for_its_score(tmp_path):
-    """The ledger is not in the file: without one the score and a further fit are refused."""
+def test_a_loaded_model_needs_a_ledger_for_its_score(tmp_path):
+    """A file does not contain the ledger: without a ledger the score and another fit are refused."""
     rows = np.random.default_rng(0).normal(size=(2000, 2))
     ledger = dpem.Ledger.create(tmp_path / "l", name="rows", cap_epsilon=9.0, cap_delta=1e-3)
     model = dpem.GaussianMixture(1, epsilon=1.0, bounds=(-4, 4), ledger=ledger).fit(rows)
     model.save(tmp_path / "m")
     loaded = dpem.load(tmp_path / "m")
-    with pytest.raises(InvalidArgumentError, match=r"charged to that of 'rows'.*ledger="):
+    with pytest.raises(InvalidArgumentError, match=r"charged to (that|the ledger) of 'rows'.*ledger="):
         loaded.private_score(rows, epsilon=1.0)
-    with pytest.raises(InvalidArgumentError, match=r"charged to that of 'rows'"):
+    with pytest.raises(InvalidArgumentError, match=r"charged to the ledger of 'rows'"):
         loaded.fit(rows)
     assert len(ledger.history()) == 1
     loaded.private_score(rows, epsilon=1.0, ledger=ledger)
@@ -154,7 +154,7 @@ def test_a_loaded_model_pays_for_its_score(tmp_path):
 
 
 def test_forged_bounds_are_found(tmp_path):
-    """In the arguments alone: at loading. In arguments and statement: by the record that paid."""
+    """Forged arguments are found at loading, forged arguments and statements by the ledger's record."""
     rows = np.random.default_rng(0).normal(size=(2000, 2))
     ledger = dpem.Ledger.create(tmp_path / "l", name="rows", cap_epsilon=9.0, cap_delta=1e-3)
     dpem.KMeans(2, epsilon=1.0, bounds=(-4, 4), ledger=ledger).fit(rows).save(tmp_path / "m")
@@ -166,7 +166,7 @@ def test_forged_bounds_are_found(tmp_path):
         forge(metadata)
         metadata["privacy"]["bounds"] = {"x0": "-400 to 400", "x1": "-400 to 400"}
 
-    with pytest.raises(dpem.errors.ModelFileError, match="statement of the same bounds"):
+    with pytest.raises(dpem.errors.ModelFileError, match="statement with the same bounds"):
         dpem.load(with_metadata(tmp_path / "m", tmp_path / "one", forge))
     both = dpem.load(with_metadata(tmp_path / "m", tmp_path / "two", forge_both))
     with pytest.raises(LedgerError, match="differ in bounds or budget"):
@@ -178,7 +178,7 @@ def test_forged_bounds_are_found(tmp_path):
 
 
 def test_fits_without_a_ledger_are_counted(monkeypatch):
-    """The second, the fourth, the eighth: with the total that they cost together."""
+    """The second, fourth and eighth fit warn, with the total cost."""
     monkeypatch.setattr("dpem.gate.payment._count", 0)
     monkeypatch.setattr("dpem.gate.payment._mu_squared", 0.0)
     rows = np.random.default_rng(0).normal(size=(2000, 2))

@@ -1,4 +1,4 @@
-"""Scikit-learn's checks of estimators, in the settings beside the defaults that each model's tests run."""
+"""Scikit-learn's checks of estimators in other than the default settings, which the tests of models cover."""
 
 import math
 
@@ -16,7 +16,7 @@ _EMPTY = {
 
 
 class SeededMixture(dpem.GaussianMixture):
-    """Two fits of the same rows agree, as the checks want it: the noise repeats."""
+    """Two fits of the same rows agree, as the checks require, because the noise is seeded."""
 
     def fit(self, X, y=None):
         with insecure_noise(0):
@@ -62,5 +62,5 @@ def _cases():
 @pytest.mark.parametrize(("estimator", "check"), list(_cases()))
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
-    """Every check passes, or fails for a stated reason of privacy."""
+    """Every check passes, or fails for a documented reason of privacy."""
     check(estimator)

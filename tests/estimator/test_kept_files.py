@@ -1,4 +1,4 @@
-"""Models and a ledger that an earlier layout of the package wrote still load and say the same."""
+"""Models and a ledger from an earlier version of the package still load with the same content."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def test_every_estimator_has_a_kept_file():
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_kept_model_says_what_it_said(name, ledger):
+def test_a_kept_model_is_unchanged(name, ledger):
     kept = EXPECTED[name]
     model = load(name, KEPT / kept["file"])
     assert str(model.privacy_) == kept["statement"]
@@ -44,7 +44,7 @@ def test_a_kept_model_says_what_it_said(name, ledger):
         assert len(model.predict(made_table(20))) == 20
 
 
-def test_a_kept_ledger_holds_and_can_be_charged(ledger):
+def test_a_kept_ledger_verifies_and_can_be_charged(ledger):
     assert len(ledger.history()) == len(EXPECTED)
     ledger.verify()
     left = ledger.remaining().mu

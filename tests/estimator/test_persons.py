@@ -1,4 +1,4 @@
-"""Fits whose unit is a person that a column names: one person's rows, however many, move little."""
+"""Fits with persons as the unit: the rows of one person, however many, stay within the sensitivity."""
 
 import numpy as np
 import pandas as pd
@@ -28,7 +28,7 @@ FITS = {
 
 
 def visits(values=None):
-    """Return rows of 60 persons; the first has 40, the values of which may be given."""
+    """Return rows of 60 persons; the first has 40 rows, with optional values."""
     rng = np.random.default_rng(1)
     owner = np.concatenate([np.zeros(40, int), rng.integers(1, 60, 160)])
     table = pd.DataFrame(
@@ -41,7 +41,7 @@ def visits(values=None):
 
 
 def replayed(model, one, other):
-    """Return how far apart each release of two tables is, over its sensitivity."""
+    """Return the distance of each release of two tables over its sensitivity."""
     with testing.record() as first:
         model.fit(one)
     with testing.replay(first) as second:
@@ -50,7 +50,7 @@ def replayed(model, one, other):
 
 
 def pair(adjacency):
-    """Return two tables that differ in one person with forty rows: far out, or absent."""
+    """Return two tables that differ in one person with forty rows: extreme values, or no rows."""
     one = visits([120, 90.0, 20])
     return one, (visits([0, 0.0, 0]) if adjacency == "replace_one" else one[one["patient"] != 0])
 
@@ -58,20 +58,20 @@ def pair(adjacency):
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", FITS)
-def test_a_person_with_many_rows_moves_no_release_further_than_it_says(name, adjacency):
+def test_a_person_with_many_rows_stays_within_the_sensitivity(name, adjacency):
     distances = replayed(FITS[name](adjacency=adjacency, **SETTINGS), *pair(adjacency))
     assert 0.1 < max(distances) <= 1 + 1e-12
 
 
-def test_without_the_cap_the_same_person_would(monkeypatch):
-    """What the test above would say of rows that nobody left out."""
+def test_without_the_cap_the_same_person_exceeds_the_sensitivity(monkeypatch):
+    """The test above fails if no rows are left out."""
     model = FITS["kmeans"](**SETTINGS)
     monkeypatch.setattr(persons._KeptRows, "n_rows", 200)
     monkeypatch.setattr(persons._KeptRows, "by_piece", [np.ones(200, dtype=bool)])
     assert max(replayed(model, *pair("replace_one"))) > 5
 
 
-def test_charged_numbers_have_persons_too(tmp_path):
+def test_measures_support_persons(tmp_path):
     ledger = dpem.Ledger.create(
         tmp_path / "visits.ledger",
         name="visits",
@@ -96,11 +96,11 @@ def test_charged_numbers_have_persons_too(tmp_path):
         assert made.unit.person == "patient"
         assert "what a person has above 2 rows was left out" in made.neighbours
     assert [spend.number for spend in ledger.history()] == [1, 2, 3, 4, 5, 6]
-    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+    with pytest.raises(InvalidArgumentError, match="privacy unit"):
         dpem.KMeans(2, schema=SCHEMA, epsilon=10.0, delta=1e-6, rows_per_person=2, ledger=ledger).fit(table)
 
 
-def test_the_column_of_persons_is_no_column_of_the_model(tmp_path):
+def test_the_column_of_persons_is_not_fitted(tmp_path):
     table = visits().drop(columns="visits").assign(patient=lambda t: "p" + t["patient"].astype(str))
     model = dpem.GaussianMixture(1, epsilon=10.0, bounds=([0, 0], [120, 90]), person="patient").fit(table)
     assert list(model.feature_names_in_) == ["age", "stay"]
@@ -125,7 +125,7 @@ def test_plug_in_models_by_position_and_by_name():
     assert by_bounds.fit(table).n_features_in_ == 3
 
 
-def test_what_is_no_name_is_refused():
+def test_invalid_person_columns_are_refused():
     for person in ("", 3):
         with pytest.raises(InvalidArgumentError, match="person"):
             dpem.KMeans(2, epsilon=10.0, schema=SCHEMA, person=person).fit(visits())

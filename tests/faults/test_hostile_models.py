@@ -233,7 +233,7 @@ def test_claims_that_contradict_each_other(place, value, tmp_path):
         inner = inner[key]
     inner[place[-1]] = value
     write(tmp_path / "model", metadata, arrays)
-    refused("KMeans", tmp_path / "model", "whole model")
+    refused("KMeans", tmp_path / "model", "intact model")
 
 
 def test_many_events_do_not_keep_an_accountant_busy(tmp_path):
@@ -251,7 +251,7 @@ def test_many_events_do_not_keep_an_accountant_busy(tmp_path):
     ward = metadata["parameters"]["schema"]["ward"]
     ward["categories"] = [str(i) for i in range(50_000)]
     write(tmp_path / "model", metadata, arrays)
-    refused("MixedMixture", tmp_path / "model", "whole model")
+    refused("MixedMixture", tmp_path / "model", "intact model")
 
 
 # -- the arrays ------------------------------------------------------------------------------------------
@@ -322,7 +322,7 @@ def test_numbers_that_no_model_has(name, key, change, tmp_path):
     """Weights that are none, covariances that are not positive definite, probabilities beyond 1."""
     metadata, arrays = content(name)
     write(tmp_path / "model", metadata, arrays | {key: change(arrays[key])})
-    refused(name, tmp_path / "model", "whole model")
+    refused(name, tmp_path / "model", "intact model")
 
 
 def test_a_forged_name_does_not_hide_an_array(tmp_path):

@@ -48,14 +48,14 @@ def test_what_is_no_regular_file_is_not_read(tmp_path):
     """Reading a pipe would wait for ever, and a device may never end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
-        with pytest.raises(ModelFileError, match="no regular file"):
+        with pytest.raises(ModelFileError, match="not a regular file"):
             dpem.load(path)
 
 
 def test_a_model_larger_than_a_small_file_may_claim_is_saved_and_loaded(tmp_path, monkeypatch):
     """Beyond that limit arrays are not compressed, so that a file weighs what it claims."""
     model = saved("GaussianMixture")[1]
-    monkeypatch.setattr("dpem.estimator.files._ROOM", 100)
+    monkeypatch.setattr("dpem.estimator.files._MEMORY_LIMIT", 100)
     model.save(tmp_path / "model")
     with zipfile.ZipFile(tmp_path / "model") as file:
         assert {member.compress_type for member in file.infolist()} == {zipfile.ZIP_STORED}

@@ -1,4 +1,4 @@
-"""The tree of boxes: leaves cover all codes once, and exact counts come back exactly."""
+"""The tree of boxes: leaves cover all codes once, and exact counts are reproduced exactly."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def refined(half_widths, n_rows, seed, rounds=3):
 
 
 def split_at_random(tree, rng):
-    """Split each leaf by none to three halvings; the first box by at least one."""
+    """Split each leaf by up to three halvings; the first box by at least one."""
     tree.refine(
         [
             np.minimum(depth + rng.integers(depth == 0, 4, int(layer.leaf.sum())), BOX_BITS)
@@ -30,7 +30,7 @@ def split_at_random(tree, rng):
 
 
 def count_leaves(tree, rows):
-    """Return the exact counts of all leaves by rising code; rows are (p, n), in units of the tree."""
+    """Return the exact counts of all leaves in order of codes; rows are (p, n), in units of the tree."""
     p = len(rows)
     query = BoxHistogram(
         np.zeros(p),
@@ -58,7 +58,7 @@ def test_leaves_are_disjoint_and_complete(half_widths, seed):
 
 @pytest.mark.parametrize("half_widths", HALF_WIDTHS)
 def test_exact_counts_are_reconciled_exactly(half_widths):
-    """Releases without noise, each finer than the last: every box gets its own count."""
+    """From releases without noise, each finer than the last, every box gets its own count."""
     rng = np.random.default_rng(2)
     rows = (rng.uniform(-1, 1, (2000, len(half_widths))) * half_widths).T
     tree = BoxTree(half_widths, 2000.0)
@@ -74,7 +74,7 @@ def test_exact_counts_are_reconciled_exactly(half_widths):
 
 
 def test_estimates_add_up_and_averages_have_less_variance():
-    """With noise, halves add up to their box, and a box measured more often varies less."""
+    """With noise, halves add up to their box, and a box that was counted more often varies less."""
     rng = np.random.default_rng(3)
     tree = refined(np.ones(2), 100.0, 3, rounds=1)
     once = tree.layers[-1]
@@ -90,7 +90,7 @@ def test_estimates_add_up_and_averages_have_less_variance():
 
 @pytest.mark.parametrize("half_widths", HALF_WIDTHS)
 def test_codes_of_rows_agree_with_the_boxes(half_widths):
-    """A row in the middle of a leaf's box is counted in that leaf."""
+    """A row at the centre of a leaf's box is counted in that leaf."""
     tree = refined(half_widths, 1.0, 4)
     starts = np.sort(tree.starts)
     for depth, layer in enumerate(tree.layers):

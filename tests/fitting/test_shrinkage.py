@@ -1,4 +1,4 @@
-"""Shrinkage that knows the noise: nothing from noise, nearly all of what stands out."""
+"""Shrinkage with known noise: noise is removed, and strong signals are kept almost entirely."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_noise_alone_is_removed(d):
 
 @pytest.mark.parametrize("strength", [2.0, 5.0, 20.0])
 def test_a_strong_direction_is_estimated_better_than_unshrunk(strength):
-    """Closer to the truth than the noisy matrix, and than knowing nothing."""
+    """The estimate is closer to the truth than the noisy matrix and than zero."""
     rng = np.random.default_rng(0)
     direction = np.linalg.qr(rng.normal(size=(100, 1)))[0]
     truth = strength * noise_edge(1.0, 100) * direction @ direction.T

@@ -1,4 +1,4 @@
-"""Plan and gate: charge first, read second, noise third, and nothing beyond the plan."""
+"""Plan and gate: charge first, read second, noise third, and no release outside the plan."""
 
 import copy
 import dataclasses
@@ -53,7 +53,7 @@ def make_gate(plan=None, source=None, ledger=None):
 
 
 class WatchedSource(TableRows):
-    """Notes when rows are read, and what the ledger held then."""
+    """A source that records when rows are read, and the records of the ledger at that time."""
 
     def __init__(self, data, ledger):
         super().__init__(data)
@@ -88,7 +88,7 @@ def test_plan_meets_its_budget_and_serialises():
 
 
 def test_a_plan_may_have_hundreds_of_stages():
-    """As many as EM steps that a user may ask for; not as many as would keep an accountant busy."""
+    """Enough for any number of EM steps, but not so many that accountants become slow."""
     stages = [Stage(f"em {i}", 1.1 ** (i % 50), 2.0) for i in range(1001)]
     plan = Plan.build(stages[:200], epsilon=1.0, delta=1e-6)
     assert GdpAccountant().epsilon(plan.event, 1e-6) <= 1
@@ -105,7 +105,7 @@ def test_persons_multiply_sensitivities():
 
 
 def test_shares_and_noise_are_what_the_stages_say():
-    """By hand: shares of repeats times mechanisms, noise over sensitivity, both currencies of the budget."""
+    """Computed by hand: shares of repeats times mechanisms, noise over sensitivity, epsilon and mu."""
     stages = [
         Stage("a", 1.0, 2.0, repeats=3, mechanisms=2, noise=NoiseKind.LAPLACE),
         Stage("b", 1.0, 8.0, repeats=4),
@@ -126,7 +126,7 @@ def test_shares_and_noise_are_what_the_stages_say():
 
 
 def test_a_plan_cannot_be_changed():
-    """Not after it was charged, and not to stages of another kind."""
+    """A plan is immutable, and its stages accept only their own types."""
     plan = make_plan()
     for thing in (plan, plan.stages[0], Stage("a", 1.0, 2.0)):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -173,7 +173,7 @@ def test_the_ledger_is_charged_before_the_first_row_is_read(ledger):
 
 
 def test_a_refused_plan_reads_nothing(ledger):
-    """Too little budget: no gate, no row read, nothing charged."""
+    """Without enough budget there is no gate, no row is read, and nothing is charged."""
     ledger.spend(make_plan(epsilon=0.5).event, purpose="before")
     source = WatchedSource(X, ledger)
     with pytest.raises(InsufficientBudgetError):
@@ -186,11 +186,11 @@ def test_terms_of_the_ledger_are_enforced(ledger):
     """Another relation or unit is refused at the gate."""
     with pytest.raises(InvalidArgumentError, match="adjacency"):
         make_gate(make_plan(adjacency="add_remove"), ledger=ledger)
-    with pytest.raises(InvalidArgumentError, match="unit of privacy"):
+    with pytest.raises(InvalidArgumentError, match="privacy unit"):
         make_gate(make_plan(unit=PrivacyUnit(2)), ledger=ledger)
 
 
-def test_a_stage_is_used_as_often_as_planned_and_no_more():
+def test_a_stage_allows_only_its_planned_releases():
     gate = make_gate()
     gate.release("sum", SUMS)
     gate.release("sum", SUMS)
@@ -206,7 +206,7 @@ def made_plan():
 @pytest.mark.parametrize(
     "changes", [{"name": ""}, {"share": -0.1}, {"share": np.nan}, {"repeats": 0}, {"mechanisms": 0}]
 )
-def test_a_stage_that_is_none_cannot_be_planned(changes):
+def test_invalid_stages_cannot_be_planned(changes):
     stage = plan_kmeans(
         2, 3, epsilon=1.0, delta=1e-6, adjacency=Adjacency.REPLACE_ONE, unit=PrivacyUnit()
     ).stages[0]
@@ -214,8 +214,8 @@ def test_a_stage_that_is_none_cannot_be_planned(changes):
         dataclasses.replace(stage, **changes)
 
 
-def test_how_many_releases_are_said_where_a_release_chose_them():
-    """A plan as it was charged says nothing more than its events do."""
+def test_plans_state_the_number_of_releases_that_a_release_chose():
+    """A plan whose stages no release chose states no number."""
     plan = made_plan()
     assert plan.releases is None
     halves = [Stage(f"part {i}", 0.5, 1.0) for i in range(2)]
@@ -228,7 +228,7 @@ def test_statistics_for_gaussian_noise_have_no_other_sensitivity():
 
 
 def test_a_closed_gate_releases_nothing(monkeypatch):
-    """Neither it nor the engine, which lets go of the rows that it keeps."""
+    """Neither the gate nor the engine, which frees the rows that it holds."""
     closed = []
     monkeypatch.setattr(LocalEngine, "close", lambda engine: closed.append(1))
     gate = make_gate()
@@ -240,7 +240,7 @@ def test_a_closed_gate_releases_nothing(monkeypatch):
 
 
 def test_progress_counts_releases():
-    """A listener hears the stage, how many releases came before it, and how many are planned."""
+    """A listener receives the stage, the number of releases done, and the number of planned releases."""
     told = []
     with listening(lambda *news: told.append(news)):
         gate = make_gate()
@@ -249,8 +249,8 @@ def test_progress_counts_releases():
     assert told == [("sum", 0, 3), ("sum", 1, 3)]
 
 
-def test_a_refined_stage_costs_no_more_than_it_did():
-    """Exactly, in fractions; what a release chose stays charged as it was, and a forged plan is refused."""
+def test_refining_a_stage_does_not_increase_its_cost():
+    """In exact fractions; if a release chose the stages the charge stays, and a forged plan is refused."""
     plan = make_plan()
     parts = [Stage("a", 0.5, 2.0, repeats=3), Stage("b", 3.5, 2.0), Stage("c", 1.0, 2.0)]
     before = 1 / Fraction(plan.stage("histogram").event.noise_multiplier) ** 2
@@ -276,7 +276,7 @@ def test_a_refined_stage_costs_no_more_than_it_did():
 
 
 def test_the_gate_refines_its_plan_within_the_charge(ledger):
-    """The new stages can be released, and what the ledger was charged stays as it was."""
+    """The new stages can be released, and the charge to the ledger stays as it was."""
     gate = make_gate(ledger=ledger)
     paid = gate.plan.event
     gate.refine("histogram", [Stage("coarse", 0.5, 2.0), Stage("fine", 0.5, 2.0)])
@@ -293,13 +293,13 @@ def test_a_used_stage_cannot_be_refined():
 
 
 def test_a_larger_sensitivity_than_planned_is_refused():
-    """A statistic cannot be released under a stage that was planned for a smaller one."""
+    """A statistic cannot be released in a stage that was planned for a smaller sensitivity."""
     with pytest.raises(PlanViolationError, match="smaller sensitivity"):
         make_gate().release("histogram", SUMS)
 
 
 def test_release_is_the_sum_plus_noise_of_the_stated_size():
-    """Over many gates the error has mean zero and the stated deviation, to one part in ten."""
+    """Over many gates the error has mean zero and the stated standard deviation, to one part in ten."""
     domain = Domain.from_arguments(2, data_norm=4.0)
     truth = domain.to_grid(X.T).sum(axis=1)
     errors = []
@@ -329,7 +329,7 @@ PLANS = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_every_planned_mechanism_is_as_noisy_as_its_charge(name):
-    """In exact fractions: noise over the stated sensitivity is at least what the charged event says."""
+    """In exact fractions, noise over the stated sensitivity is at least that of the charged event."""
     for stage in PLANS[name].stages:
         mechanism, sensitivity = stage.mechanism, Fraction(stage.sensitivity)
         if isinstance(stage.event, LaplaceEvent):
@@ -339,7 +339,7 @@ def test_every_planned_mechanism_is_as_noisy_as_its_charge(name):
 
 
 @pytest.mark.parametrize("noise", NoiseKind)
-def test_what_the_gate_draws_has_the_charged_spread(noise):
+def test_noise_of_the_gate_has_the_charged_spread(noise):
     laplace = noise is NoiseKind.LAPLACE
     """The empirical spread is that of the charge times the sensitivity, whatever the mechanism says."""
     query = ClusterCounts(np.zeros((2000, 2)))
@@ -379,14 +379,14 @@ def test_a_noise_shape_with_laplace_noise_is_refused():
 
 
 def test_recording_marks_the_charge(ledger):
-    """Raw statistics are exposed while a fit is recorded: the ledger says so."""
+    """Raw statistics are exposed while a fit is recorded, and the ledger's record is marked."""
     with record():
         make_gate(ledger=ledger).release("sum", SUMS)
     assert ledger.history()[0].insecure_noise
 
 
 def test_a_replay_asks_for_the_same_releases():
-    """A replayed fit goes on with the recorded values, is marked, and may ask for nothing else."""
+    """A replayed fit uses the recorded values, is marked, and may ask for no other release."""
     with record() as first:
         original = make_gate().release("sum", SUMS)
     with replay(first) as second:
@@ -404,7 +404,7 @@ def test_a_replay_asks_for_the_same_releases():
 
 
 def test_distances_of_recorded_releases():
-    """By hand: in the norm of the noise, in units of the sensitivity, each entry over its relative noise."""
+    """Computed by hand: in the norm of the noise, over the sensitivity, with entries over relative noise."""
 
     def recorded(raw, event, shape=None):
         statistic = SimpleNamespace(noise_shape=shape)
@@ -421,7 +421,7 @@ def test_distances_of_recorded_releases():
 
 
 def test_histogram_through_the_gate():
-    """Counts come out near the truth at a large epsilon."""
+    """Counts are near the true ones at a large epsilon."""
     gate = make_gate(make_plan(epsilon=1e3))
     released = gate.release(
         "histogram", DistanceHistogram(np.zeros((1, 2)), np.array([1.0, 2.0, 4.0]) * 2.0**22)
@@ -434,8 +434,8 @@ def test_histogram_through_the_gate():
 # -- the two types -----------------------------------------------------------------------------------------
 
 
-def test_raw_statistics_show_and_give_nothing():
-    """No text, no array, no copy and no pickle of a raw sum."""
+def test_raw_statistics_expose_no_values():
+    """Raw sums have no text, array, copy or pickle."""
     raw = RawStatistics(np.array([123456]))
     assert "123456" not in repr(raw) + str(raw)
     for leak in (np.asarray, pickle.dumps, copy.deepcopy):
@@ -454,14 +454,14 @@ def test_released_statistics_cannot_be_forged():
         released.values = np.zeros(2)
 
 
-def test_released_statistics_in_parts_and_with_more_noise():
+def test_slices_of_released_statistics_and_additional_noise():
     released = make_gate().release("sum", SUMS)
     assert released.entries(slice(1, 2)).values == released.values[1:]
     assert released.entries(slice(1, 2)).noise_stddev == released.noise_stddev[1:]
     assert (released.with_more_noise(np.array([1.0, -2.0])).values - released.values).tolist() == [1.0, -2.0]
 
 
-def test_the_type_checker_is_asked_to_keep_raw_statistics_out_of_an_m_step():
+def test_types_keep_raw_statistics_out_of_an_m_step():
     """`make lint` checks a module whose marked line hands a raw sum to an M-step: that must be an error."""
     root = Path(__file__).parents[2]
     settings = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["mypy"]
@@ -502,7 +502,7 @@ def clusters():
 
 @pytest.mark.parametrize("make", [weighted, clusters])
 def test_a_joint_release_is_each_release_by_itself(make, monkeypatch):
-    """The same sums, in one pass over the rows, with the low bits of each part dropped or kept."""
+    """A joint release has the same sums in one pass over the rows, with low bits dropped or kept."""
     parts = make()
     with record() as apart:
         gate = make_gate(joint_plan(parts))
@@ -520,8 +520,8 @@ def test_a_joint_release_is_each_release_by_itself(make, monkeypatch):
         assert one.raw.any()
 
 
-def test_a_joint_release_keeps_to_the_plan():
-    """No part beyond its repeats or its sensitivity, and then no part at all."""
+def test_a_joint_release_respects_the_plan():
+    """If one part exceeds its repeats or its sensitivity, no part is released."""
     parts = clusters()
     gate = make_gate(joint_plan(parts))
     names, statistics = list(parts), list(parts.values())
@@ -537,7 +537,7 @@ def test_a_joint_release_keeps_to_the_plan():
 
 
 def test_low_bits_are_dropped_entry_by_entry():
-    """Also of sums beyond 64 bits, which one shift for all entries would cut off."""
+    """Also for sums beyond 64 bits, which one shift for all entries would truncate."""
     total = IntegerTotal(2)
     for _ in range(40):
         total.add(np.array([2**52, -(2**52) + 3], dtype=np.int64))

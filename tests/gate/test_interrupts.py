@@ -1,4 +1,4 @@
-"""Ctrl-C waits for what must not be half done, and then comes, with its note."""
+"""Ctrl-C is delayed until critical steps end, and then raised with its note."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ from dpem.gate.interrupts import uninterrupted
 
 @pytest.fixture(autouse=True)
 def interruptible():
-    """Listen to interrupts, which jobs in the background ignore."""
+    """Handle interrupts, which background jobs ignore."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -34,7 +34,7 @@ def test_an_interrupt_waits_until_the_end():
         signal.raise_signal(signal.SIGINT)
 
 
-def test_whoever_ignores_interrupts_still_does():
+def test_ignored_interrupts_stay_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with uninterrupted():
@@ -44,7 +44,7 @@ def test_whoever_ignores_interrupts_still_does():
         signal.signal(signal.SIGINT, before)
 
 
-def test_other_threads_are_left_alone():
+def test_other_threads_are_not_affected():
     found = []
 
     def work():
@@ -57,8 +57,8 @@ def test_other_threads_are_left_alone():
     assert found == [signal.getsignal(signal.SIGINT)]
 
 
-def test_a_charge_is_noted_however_early_the_interrupt(tmp_path, monkeypatch):
-    """Ctrl-C right after the commit: the resume file holds the charge, and the fit goes on for free."""
+def test_a_charge_is_recorded_even_if_interrupted_at_once(tmp_path, monkeypatch):
+    """After Ctrl-C right after the commit, the resume file contains the charge, and the fit continues."""
     ledger = dpem.Ledger.create(tmp_path / "l", name="l", cap_epsilon=2.0, cap_delta=1e-5)
     rows = np.random.default_rng(0).normal(size=(500, 2))
     spend = dpem.Ledger.spend

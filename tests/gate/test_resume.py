@@ -1,4 +1,4 @@
-"""Fits that go on after a crash: nothing is paid twice, nothing is released twice."""
+"""Fits that continue after a crash: nothing is charged twice, nothing is released twice."""
 
 import multiprocessing
 import os
@@ -33,11 +33,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::dpem.errors.FewerComponentsWarn
 
 
 class CrashError(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def crash_at(patch, number):
-    """Let the engine fail when it is to make its sum of this number."""
+    """Let the engine fail at the sum with this number."""
     seen, make = [], LocalEngine.sum
 
     def sum_or_crash(self, *arguments):
@@ -51,7 +51,7 @@ def crash_at(patch, number):
 
 
 def never_read(patch):
-    """Fail where a row is read."""
+    """Fail if a row is read."""
 
     def block(self):
         raise AssertionError("A row was read.")
@@ -75,7 +75,7 @@ def ledger(tmp_path):
 
 @pytest.mark.parametrize("number", [1, 2, 5, 9])
 def test_a_crash_costs_nothing(number, ledger, tmp_path, monkeypatch):
-    """What was released stays and is used; the rest is released once; one charge in all."""
+    """Earlier releases are used again, the rest is released once, and there is one charge."""
     file, total = tmp_path / "fit", sum(stage.repeats for stage in kmeans().fit(X).plan_.stages)
     with monkeypatch.context() as patch, resumable(file):
         crash_at(patch, number)
@@ -97,7 +97,7 @@ def test_a_crash_costs_nothing(number, ledger, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("written", [1, 2])
 def test_a_crash_between_the_parts_of_a_joint_release_costs_nothing(written, ledger, tmp_path, monkeypatch):
-    """Counts, sums and moments of a step are one pass: those on disk stay, the others are drawn once."""
+    """Counts, sums and moments of a step share a pass: those on disk are used, others are drawn once."""
     file = tmp_path / "fit"
 
     def fit():
@@ -128,7 +128,7 @@ def test_a_crash_between_the_parts_of_a_joint_release_costs_nothing(written, led
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_a_finished_fit_is_read_again(name, tmp_path, monkeypatch):
-    """For every estimator, and its free choices with it, although no seed was given; no row is read."""
+    """For every estimator, with the same random choices although unseeded, and without reading rows."""
     file = tmp_path / "fit"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -142,8 +142,8 @@ def test_a_finished_fit_is_read_again(name, tmp_path, monkeypatch):
     assert again.privacy_.to_dict() == first.privacy_.to_dict()
 
 
-def test_a_fit_that_is_read_again_tells_the_same_charge(ledger, tmp_path):
-    """What was paid once is paid: the second model names the record of the first."""
+def test_a_fit_that_is_read_again_has_the_same_charge(ledger, tmp_path):
+    """The second model refers to the ledger record of the first."""
     models = []
     for _ in range(2):
         with resumable(tmp_path / "fit"), warnings.catch_warnings():
@@ -167,7 +167,7 @@ def _killed(path, ledger):
         kmeans(ledger=ledger).fit(X)
 
 
-def test_a_killed_process_leaves_a_file_that_goes_on(ledger, tmp_path):
+def test_a_fit_continues_after_its_process_was_killed(ledger, tmp_path):
     file = tmp_path / "fit"
     process = multiprocessing.get_context("spawn").Process(target=_killed, args=(file, str(ledger.path)))
     process.start()
@@ -186,7 +186,7 @@ def _holds(path, ready, done):
 
 
 def test_two_processes_cannot_use_one_resume_file(tmp_path):
-    """Both would release the next stage, and pay once."""
+    """Both would release the next stage for a single charge."""
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
     process = context.Process(target=_holds, args=(tmp_path / "fit", ready, done))
@@ -203,7 +203,7 @@ def test_two_processes_cannot_use_one_resume_file(tmp_path):
 
 
 def test_the_lock_holds_whatever_else_opens_the_file(tmp_path):
-    """SQLite's lock alone would be lost when anything in the process closes the file."""
+    """SQLite's own lock would be lost when anything in the process closes the file."""
     file = tmp_path / "fit"
     attempt = multiprocessing.get_context("spawn").Process(target=_holds_at_once, args=(file,))
     with resumable(file):
@@ -223,7 +223,7 @@ def _holds_at_once(path):
         sys.exit(3)
 
 
-def test_a_forked_process_cannot_go_on(tmp_path):
+def test_a_forked_process_cannot_continue(tmp_path):
     """Parent and child would both release the rest of the plan."""
     with resumable(tmp_path / "fit"):
         child = os.fork()
@@ -236,8 +236,8 @@ def test_a_forked_process_cannot_go_on(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
 
 
-def test_other_questions_and_rows_are_other_fits(tmp_path):
-    """One release is asked again with other centres, bounds, columns, or another number of rows."""
+def test_other_statistics_and_rows_are_other_fits(tmp_path):
+    """A release with other centres, bounds, columns, or another number of rows belongs to another fit."""
     centres, arguments = np.zeros((1, 2)), {"epsilon": 1.0, "delta": 1e-6}
     frame = FRAME[["a", "b"]]
 
@@ -258,8 +258,8 @@ def test_other_questions_and_rows_are_other_fits(tmp_path):
             second()
 
 
-def test_a_plan_that_was_refused_binds_nothing(ledger, tmp_path):
-    """A smaller one can be tried with the same file."""
+def test_a_refused_plan_leaves_the_file_free(ledger, tmp_path):
+    """A smaller plan can be tried with the same file."""
     with resumable(tmp_path / "fit"), pytest.raises(InsufficientBudgetError):
         kmeans(ledger=ledger).set_params(epsilon=9.0).fit(X)
     with resumable(tmp_path / "fit"):
@@ -280,9 +280,9 @@ def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, mon
         ({"ledger": ledger, "epsilon": 0.3}, "other arguments"),
         ({"ledger": ledger, "n_clusters": 3}, "other arguments"),
         ({"ledger": ledger, "random_state": 3}, "other arguments"),
-        ({}, "that of 'x'"),
-        ({"ledger": other}, "that of 'x'"),
-        ({"ledger": same_name}, "that of 'x'"),
+        ({}, "Expected the ledger of 'x'"),
+        ({"ledger": other}, "Expected the ledger of 'x'"),
+        ({"ledger": same_name}, "Expected the ledger of 'x'"),
     ):
         with pytest.raises(ResumeFileError, match=message), resumable(file):
             kmeans().set_params(**arguments).fit(X)
@@ -291,15 +291,15 @@ def test_another_fit_is_refused_before_anything_is_charged(ledger, tmp_path, mon
     assert [len(one.history()) for one in (ledger, other, same_name)] == [1, 0, 0]
 
 
-def test_a_fit_that_nobody_paid_for_cannot_be_put_on_a_ledger_later(ledger, tmp_path):
+def test_an_uncharged_fit_cannot_be_charged_later(ledger, tmp_path):
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
-    with pytest.raises(ResumeFileError, match="none did"), resumable(tmp_path / "fit"):
+    with pytest.raises(ResumeFileError, match="Expected no ledger"), resumable(tmp_path / "fit"):
         kmeans(ledger=ledger).fit(X)
     assert not ledger.history()
 
 
-def test_one_fit_to_a_file(tmp_path):
+def test_one_fit_per_file(tmp_path):
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
         with pytest.raises(ResumeFileError, match="one fit"):
@@ -307,7 +307,7 @@ def test_one_fit_to_a_file(tmp_path):
 
 
 def test_releases_that_do_not_match_are_refused(tmp_path):
-    """As after a change of version: the fit stops rather than take one stage for another."""
+    """As after a change of version: the fit stops instead of confusing stages."""
     with resumable(tmp_path / "fit"):
         kmeans().fit(X)
     with sqlite3.connect(tmp_path / "fit") as connection:
@@ -325,7 +325,7 @@ def test_releases_that_do_not_match_are_refused(tmp_path):
         kmeans().fit(X)
 
 
-def test_files_that_are_no_resume_files(ledger, tmp_path):
+def test_files_that_are_not_resume_files(ledger, tmp_path):
     (tmp_path / "text").write_text("something else entirely, and longer than a header " * 20)
     for path, message in (
         (tmp_path / "text", "read and written"),
@@ -338,7 +338,7 @@ def test_files_that_are_no_resume_files(ledger, tmp_path):
 
 
 def test_seeded_noise_stays_marked(tmp_path):
-    """And a fit whose charge says that noise is secure cannot go on with another."""
+    """A fit that was charged with secure noise cannot continue with seeded noise."""
     with pytest.warns(InsecureNoiseWarning), insecure_noise(1), resumable(tmp_path / "fit"):
         kmeans().fit(X)
     seeded, resumed = pytest.warns(InsecureNoiseWarning), pytest.warns(ResumedFitWarning)
@@ -349,15 +349,15 @@ def test_seeded_noise_stays_marked(tmp_path):
         kmeans().fit(X)
 
 
-def test_what_cannot_be_continued_is_refused(tmp_path):
+def test_unsupported_uses_of_resumable_raise(tmp_path):
     with resumable(tmp_path / "a"), pytest.raises(InvalidArgumentError, match="random_state"):
         kmeans(random_state=np.random.RandomState(0)).fit(X)
     with resumable(tmp_path / "b"), record(), pytest.raises(InvalidArgumentError, match="got both"):
         kmeans().fit(X)
 
 
-def test_the_file_holds_no_raw_sum_and_is_its_owners(tmp_path):
-    """Only noisy integers, with the noise of the plan: sums over no rows are the noise."""
+def test_the_file_contains_no_raw_sum_and_is_private_to_its_owner(tmp_path):
+    """The file contains only noisy integers with the noise of the plan: without rows, sums are the noise."""
     file = tmp_path / "fit"
     with resumable(file), warnings.catch_warnings():
         warnings.simplefilter("ignore", DpemWarning)

@@ -141,13 +141,13 @@ def test_a_ledger_pays_for_bounds_before_it_pays_for_a_fit_with_them(tmp_path):
     unpaid = private_bounds(rows, epsilon=0.5).schema
     elsewhere = private_bounds(rows, epsilon=0.5, ledger=ledgers[1]).schema
     for schema in (unpaid, elsewhere):
-        with pytest.raises(LedgerError, match="bounds that the ledger of 'a' has paid for"):
+        with pytest.raises(LedgerError, match="bounds that were charged to the ledger of 'a'"):
             dpem.KMeans(2, epsilon=0.5, schema=schema, ledger=ledgers[0]).fit(rows)
     assert ledgers[0].history() == []
     forged = elsewhere.to_dict()
     for column in forged.values():
         column["bounds_charge"] = {"ledger": "a", "number": 1, "hash": "0" * 64}
-    with pytest.raises(LedgerError, match="has paid for"):
+    with pytest.raises(LedgerError, match="without such a charge"):
         dpem.KMeans(2, epsilon=0.5, schema=Schema(forged), ledger=ledgers[0]).fit(rows)
     dpem.KMeans(2, epsilon=0.5, schema=elsewhere, ledger=ledgers[1]).fit(rows)
 

@@ -353,8 +353,8 @@ def test_damaged_files_are_refused(tmp_path):
         arrays = dict(file)
     metadata = bytes(arrays["metadata"])
     for before, after, message in (
-        (b'"epsilon": 1.0', b'"epsilon": 0.1', "epsilon that the events meet"),
-        (b'"model": "dpem.KMeans"', b'"model": "dpem.Other"', "that this dpem knows"),
+        (b'"epsilon": 1.0', b'"epsilon": 0.1', "Expected an epsilon of at least"),
+        (b'"model": "dpem.KMeans"', b'"model": "dpem.Other"', "this version of dpem knows"),
         (b'"format": 1,', b'"format": 9,', "model format 1"),
         (b'"n_features_in"', b'"n_features"', "Something is missing"),
     ):

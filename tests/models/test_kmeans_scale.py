@@ -175,11 +175,11 @@ def test_noise_is_announced_before_the_charge(tmp_path):
             with pytest.raises(WeakSignalWarning, match=r"rows"):
                 model.fit(frame)
     assert ledger.history() == []
-    expected = r"'income' \(\d+%\), 'age' .*What helps: epsilon of about .* times the rows"
+    expected = r"'income' \(\d+%\), 'age' .*Remedies: epsilon of about .* times the rows"
     with pytest.warns(WeakSignalWarning, match=expected):
         GaussianMixture(1, epsilon=0.1, bounds=BOUNDS).fit(frame)
     outlook = dpem.plan(GaussianMixture(1, epsilon=0.1, bounds=BOUNDS), 400, columns=["age", "income"])
-    assert any("What helps" in words for words in outlook.warnings)
+    assert any("Remedies" in words for words in outlook.warnings)
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")

@@ -143,7 +143,7 @@ def test_files_hold_no_code(tmp_path):
     assert again.privacy_ == model.privacy_
     assert again.schema_ == model.schema_
     dpem.KMeans(2, epsilon=1.0, bounds=(0, 20)).fit(X).save(tmp_path / "k.dpem")
-    with pytest.raises(InvalidArgumentError, match="needs none"):
+    with pytest.raises(InvalidArgumentError, match="no model for this file"):
         dpem.load(tmp_path / "k.dpem", model=Waiting())
     content = (tmp_path / "m.dpem").read_bytes()
     (tmp_path / "broken.dpem").write_bytes(content[: len(content) // 2])

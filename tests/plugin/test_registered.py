@@ -266,7 +266,7 @@ def test_mistakes_are_named(package):
         registry.entry_named("waitings")
     with pytest.raises(InvalidArgumentError, match="no --components"):
         registry.make("waiting", 3, dpem.Schema({"w": {"kind": "boolean"}}), {}, epsilon=1.0)
-    with pytest.raises(InvalidArgumentError, match="--target with --model table"):
+    with pytest.raises(InvalidArgumentError, match="--target only with --model table"):
         registry.make("waiting", None, None, {"target": "w"}, epsilon=1.0)
     with pytest.raises(InvalidArgumentError, match="--schema for --model waiting"):
         registry.make("waiting", None, None, {}, epsilon=1.0)

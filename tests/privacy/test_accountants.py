@@ -1,4 +1,4 @@
-"""One suite that every accountant passes, and each accountant against its oracle."""
+"""A conformance suite for every accountant, and a comparison of each accountant with its oracle."""
 
 import itertools
 import math
@@ -91,7 +91,7 @@ def test_monotone(name):
 @pytest.mark.parametrize("multiplier", [0.5, 3.0, 40.0])
 @pytest.mark.parametrize("count", [1, 25])
 def test_no_accountant_is_below_the_exact_curve(name, multiplier, count):
-    """All bounds hold: for Gaussian mechanisms the truth is known."""
+    """For Gaussian mechanisms the exact curve is known, and every accountant is above it."""
     event = ComposedEvent(((GaussianEvent(multiplier), count),))
     truth = gaussian_dp.epsilon_at(math.sqrt(count) / multiplier, 1e-6)
     assert accountant_named(name).epsilon(event, 1e-6) >= truth * (1 - 1e-9)
@@ -114,8 +114,8 @@ def laplace_delta(epsilons, epsilon):
 
 
 @pytest.mark.parametrize("name", ACCOUNTANTS)
-def test_no_accountant_is_below_the_laplace_truth(name):
-    """Six Laplace mechanisms of epsilon 0.3: every accountant's delta covers a discretised truth."""
+def test_no_accountant_is_below_the_exact_laplace_delta(name):
+    """For six Laplace mechanisms of epsilon 0.3, every accountant's delta is above an exact one."""
     event = ComposedEvent(((LaplaceEvent(0.3), 6),))
     for epsilon in (0.3, 0.8, 1.5):
         truth = laplace_delta([0.3] * 6, epsilon)
@@ -123,12 +123,12 @@ def test_no_accountant_is_below_the_laplace_truth(name):
 
 
 class MysteryEvent(Event):
-    """An event that no accountant knows."""
+    """An event that no accountant supports."""
 
 
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_unknown_events_are_refused_by_name(name):
-    """Never guess: an event without a proof is refused, alone or inside a composition."""
+    """An event without a proof is refused, alone or inside a composition."""
     accountant = accountant_named(name)
     for event in (MysteryEvent(), ComposedEvent(((GaussianEvent(1.0), 1), (MysteryEvent(), 2)))):
         with pytest.raises(UnsupportedEventError, match=f"MysteryEvent.*{name}"):
@@ -139,7 +139,7 @@ def test_unknown_events_are_refused_by_name(name):
 
 @pytest.mark.parametrize("name", ACCOUNTANTS)
 def test_bad_arguments(name):
-    """The house error for events that are none and for impossible deltas."""
+    """Invalid events and deltas raise."""
     accountant = accountant_named(name)
     with pytest.raises(InvalidArgumentError, match="an Event"):
         accountant.epsilon("gaussian", 1e-5)
@@ -246,12 +246,12 @@ def test_real_orders_give_zcdp_for_gaussian_mechanisms():
 
 
 def test_limited_orders_cannot_reach_small_budgets():
-    """Orders up to 100 certify nothing below ln(1/delta)/100, whatever the noise: refused, not looped."""
+    """Orders up to 100 certify nothing below ln(1/delta)/100 with any noise: this raises."""
     with pytest.raises(UnreachableBudgetError, match=r"moments.*epsilon=0.05"):
         calibrate(GaussianEvent(1.0), 0.05, 1e-4, MomentsAccountant(max_order=100))
 
 
-def test_linear_composition_of_one_mechanism_is_that_mechanism():
+def test_linear_composition_of_a_single_mechanism():
     one = GaussianEvent(4.0)
     exact = GdpAccountant().epsilon(one, 1e-5)
     assert exact <= LinearAccountant().epsilon(one, 1e-5) < exact * (1 + 1e-9)
@@ -305,7 +305,7 @@ def test_dp_accounting_agrees_under_add_remove():
 
 
 def test_pld_refuses_losses_that_would_take_gigabytes():
-    """Hopeless events are refused by name, and the table of all accountants says so instead of dying."""
+    """Events with a huge loss raise, and the table of all accountants states the reason."""
     with pytest.raises(UnsupportedEventError, match="moderate privacy loss"):
         accountant_named("pld").epsilon(GaussianEvent(1e-3), 1e-5)
     table = compare(GaussianEvent(1e-3), 1e-5)
@@ -356,7 +356,7 @@ def test_pld_of_many_gaussians_is_that_of_each_composed():
 
 
 def test_pld_composes_the_same_events_once(monkeypatch):
-    """A second question is answered at once, and alike; another delta or another event is composed."""
+    """A second call with the same arguments is cached; another delta or event is composed."""
     made, compose = [], PldAccountant._composed
     monkeypatch.setattr(PldAccountant, "_composed", lambda *one: made.append(one) or compose(*one))
     event, other = GaussianEvent(4.0625), GaussianEvent(4.125)
@@ -372,15 +372,15 @@ def test_pld_composes_the_same_events_once(monkeypatch):
 
 
 def test_pld_calibrates_to_its_own_precision_or_refuses():
-    """Its distributions are discretised: to one part in 10^6, and by name where its answers jump."""
+    """With discretised distributions it calibrates to one part in 10^6, and raises if its epsilon jumps."""
     calibrated = calibrate(GaussianEvent(1.0), 1.0, 1e-5, "pld")
     assert 1 - 1e-6 <= accountant_named("pld").epsilon(calibrated, 1e-5) <= 1
     with pytest.raises(UnreachableBudgetError, match=r"'pld'.*delta=1e-20"):
         calibrate(GaussianEvent(1.0), 1.0, 1e-20, "pld")
 
 
-def test_delta_at_the_end_of_a_flat_curve():
-    """Where epsilon stays the same for all larger deltas, delta is where that begins, not anywhere on it."""
+def test_delta_at_the_start_of_a_flat_curve():
+    """If epsilon is the same for all larger deltas, the smallest such delta is returned."""
     event = ComposedEvent(((LaplaceEvent(0.01), 1), (GaussianEvent(1e4), 1)))
     linear = LinearAccountant()
     epsilon = linear.epsilon(event, 0.01)
@@ -419,16 +419,16 @@ def test_split_shares_mu_squared():
 
 @pytest.mark.parametrize("shares", [[], [0.5, 0], [0.5, -1], [0.5, math.nan], ["a"], None, "ab"])
 def test_bad_shares(shares):
-    """Empty plans and shares that are no amounts are refused."""
+    """Empty plans and invalid shares are refused."""
     with pytest.raises(InvalidArgumentError, match="share"):
         split(1.0, 1e-5, shares)
 
 
 def test_empty_plans_and_bad_budgets():
-    """Nothing to release, or no budget: the house error."""
+    """Empty plans and invalid budgets raise."""
     with pytest.raises(InvalidArgumentError, match="at least one event"):
         ComposedEvent(())
-    with pytest.raises(InvalidArgumentError, match="infinite epsilon is no privacy"):
+    with pytest.raises(InvalidArgumentError, match="infinite epsilon gives no privacy"):
         calibrate(GaussianEvent(1.0), math.inf, 1e-5)
     with pytest.raises(InvalidArgumentError, match="one of 'gdp'"):
         calibrate(GaussianEvent(1.0), 1.0, 1e-5, "renyi")
@@ -485,8 +485,8 @@ def test_deltas_are_never_below_the_exact_ones():
             assert mpmath.mpf(MomentsAccountant().delta(event, epsilon)) >= moments
 
 
-def test_one_hopeless_mechanism_among_good_ones_is_hopeless():
-    """e^600 leaves the floats: the answer is a number that no budget covers, not an error."""
+def test_one_mechanism_with_a_huge_epsilon():
+    """e^600 exceeds the range of floats: the result is a number that no budget covers, not an error."""
     hopeless = ComposedEvent(((LaplaceEvent(1000.0), 1), (LaplaceEvent(0.1), 1)))
     assert accountant_named("advanced").epsilon(hopeless, 1e-6) >= 1e290
 

@@ -1,4 +1,4 @@
-"""Events: frozen, counted, serialised for good."""
+"""Events: frozen, counted, and serialised in a permanent format."""
 
 import dataclasses
 import importlib
@@ -29,7 +29,7 @@ EVENTS = st.recursive(
 
 @given(EVENTS)
 def test_json_round_trip(event):
-    """What a ledger writes it reads back, bit for bit."""
+    """Events are read back bit for bit."""
     assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
 
 
@@ -42,7 +42,7 @@ def test_flatten_adds_counts(one, two):
 
 
 def test_serial_form_is_permanent():
-    """Ledgers hold these very words; changing them would orphan old files."""
+    """Ledgers contain exactly this text; a change would make old files unreadable."""
     event = ComposedEvent(((GaussianEvent(2.5), 3), (LaplaceEvent(0.5), 1)))
     assert event.to_dict() == {
         "event": "composed",
@@ -55,7 +55,7 @@ def test_serial_form_is_permanent():
 
 @pytest.mark.parametrize("accountant", ["gdp", "zcdp", "moments", "moments_real", "linear", "advanced"])
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.float16, np.float32, np.float64])
-def test_numpy_scalars_cost_what_their_numbers_cost(kind, accountant):
+def test_numpy_scalars_cost_as_much_as_python_numbers(kind, accountant):
     """Parameters and counts are stored as plain numbers: narrow types cannot wrap or round to nothing."""
     narrow = ComposedEvent(
         ((GaussianEvent(kind(60)), np.uint8(200)), (GaussianEvent(kind(60)), np.uint8(56)))
@@ -68,7 +68,7 @@ def test_numpy_scalars_cost_what_their_numbers_cost(kind, accountant):
 
 
 def test_iterators_and_lists_become_tuples():
-    """Whatever holds the parts is read once and kept: an exhausted iterator cannot make a plan free."""
+    """Iterables are read once and stored: an exhausted iterator cannot make a plan free."""
     for parts in (zip([GaussianEvent(2.0)], [20], strict=True), [[GaussianEvent(2.0), 20]]):
         event = ComposedEvent(parts)
         assert event.parts == ((GaussianEvent(2.0), 20),)
@@ -106,7 +106,7 @@ def test_bad_compositions(parts):
 
 @pytest.mark.parametrize(("kind", "low", "high"), [(GaussianEvent, 1e-6, 1e30), (LaplaceEvent, 1e-30, 1e6)])
 def test_parameters_have_limits(kind, low, high):
-    """Both ends are inside, the next floats are not."""
+    """Both limits are allowed, the next floats are not."""
     for value, outwards in ((low, 0.0), (high, math.inf)):
         assert flatten(kind(value)) == {kind(value): 1}
         with pytest.raises(InvalidArgumentError, match="Expected"):
@@ -114,7 +114,7 @@ def test_parameters_have_limits(kind, low, high):
 
 
 def test_counts_have_a_limit():
-    """Up to 10^18 of a kind, and not one more."""
+    """Up to 10^18 of a kind are allowed, and not one more."""
     assert flatten(ComposedEvent(((GaussianEvent(1.0), 10**18),))) == {GaussianEvent(1.0): 10**18}
     with pytest.raises(InvalidArgumentError, match="at most 1e\\+18"):
         ComposedEvent(((GaussianEvent(1.0), 10**18 + 1),))
@@ -122,13 +122,13 @@ def test_counts_have_a_limit():
 
 @pytest.mark.parametrize("description", [{}, {"event": "exponential"}, {"event": "gaussian"}])
 def test_unknown_descriptions_are_refused(description):
-    """A kind that this release does not know is refused by name, never guessed."""
+    """An unknown kind of event is refused by name."""
     with pytest.raises(InvalidArgumentError, match="known kind of event"):
         event_from_dict(description)
 
 
 def test_base_event_has_no_serial_form():
-    """A home-made event cannot slip into a ledger."""
+    """A user-defined event cannot get into a ledger."""
     with pytest.raises(TypeError, match="no serial form"):
         Event().to_dict()
     with pytest.raises(TypeError, match="no noise"):
@@ -142,11 +142,11 @@ def nested(depth):
     return event
 
 
-def test_compositions_are_as_deep_as_is_said_and_no_deeper():
-    """Made and read alike: 32 in each other, not 33; what is beside the deepest does not count."""
+def test_compositions_have_a_largest_depth():
+    """Built or read, 32 nested compositions are allowed and 33 are not; siblings do not count."""
     deepest = nested(32)
     assert event_from_dict(json.loads(json.dumps(deepest.to_dict()))) == deepest
-    with pytest.raises(InvalidArgumentError, match="at most 32 compositions"):
+    with pytest.raises(InvalidArgumentError, match="at most 32 nested compositions"):
         nested(33)
     deeper = {"event": "composed", "parts": [{"count": 1, **deepest.to_dict()}]}
     with pytest.raises(InvalidArgumentError, match=r"compositions|known kind of event"):
@@ -154,7 +154,7 @@ def test_compositions_are_as_deep_as_is_said_and_no_deeper():
 
 
 def test_deep_descriptions_are_refused_before_they_are_followed():
-    """However deep: no stack runs over."""
+    """Descriptions of any depth do not overflow the stack."""
     description = {"event": "gaussian", "noise_multiplier": 1.0}
     for _ in range(5000):
         description = {"event": "composed", "parts": [{"count": 1, **description}]}
@@ -162,7 +162,7 @@ def test_deep_descriptions_are_refused_before_they_are_followed():
         event_from_dict(description)
 
 
-def test_counts_add_up_to_the_most_there_may_be():
+def test_the_largest_count():
     half = ComposedEvent(((GaussianEvent(1e6), 5 * 10**17),))
     assert flatten(ComposedEvent(((half, 2), (LaplaceEvent(0.1), 1)))) == {
         GaussianEvent(1e6): 10**18,

@@ -22,7 +22,7 @@ def true_delta(mu, epsilon):
 
 @pytest.mark.parametrize("epsilon", [0.0, *EPSILONS])
 @pytest.mark.parametrize("mu", [1e-6, 1e-4, 0.01, 0.3, 0.499, 0.5, 0.501, 1, 3, 10, 45])
-def test_delta_never_below_the_truth(mu, epsilon):
+def test_delta_is_never_below_the_exact_value(mu, epsilon):
     """delta_at is an upper bound within two parts in 10^12, wherever delta is above 1e-290."""
     truth = true_delta(mu, epsilon)
     if truth > mpmath.mpf("1e-290"):
@@ -34,7 +34,7 @@ def test_delta_never_below_the_truth(mu, epsilon):
 
 
 @pytest.mark.parametrize("mu", [300, 1000, 3000])
-def test_delta_never_below_the_truth_for_a_huge_mu(mu):
+def test_delta_is_never_below_the_exact_value_for_a_huge_mu(mu):
     """Rounding errors grow with mu there, and so does the margin."""
     for x in range(-30, 80):
         epsilon = mu * (x / 10 + mu / 2)
@@ -73,7 +73,7 @@ def test_pure_dp_as_gaussian_dp(epsilon):
 
 
 def test_limits():
-    """No noise budget at mu = 0; a delta that mu alone meets costs no epsilon."""
+    """At mu = 0 delta is 0; a delta that mu alone satisfies costs no epsilon."""
     assert gaussian_dp.delta_at(0, 1) == 0
     assert gaussian_dp.epsilon_at(0, 1e-9) == 0
     assert gaussian_dp.epsilon_at(1e-3, 0.1) == 0
@@ -82,20 +82,20 @@ def test_limits():
 
 @pytest.mark.parametrize("epsilon", [-1, 0, math.nan, math.inf, "1", None, True, [1.0]])
 def test_bad_epsilon(epsilon):
-    """Every bad epsilon gets the house error with its value."""
+    """Every invalid epsilon raises an error with its value."""
     with pytest.raises(InvalidArgumentError, match=r"Expected .*epsilon"):
         gaussian_dp.mu_for(epsilon, 1e-5)
 
 
 @pytest.mark.parametrize("delta", [-1e-5, 0, 1, 2, math.nan, math.inf, "1e-5", None])
 def test_bad_delta(delta):
-    """Every bad delta gets the house error with its value."""
+    """Every invalid delta raises an error with its value."""
     with pytest.raises(InvalidArgumentError, match=r"Expected .*delta"):
         gaussian_dp.epsilon_at(1.0, delta)
 
 
-def test_budget_speaks_both_currencies():
-    """A budget made from epsilon and one made from its mu agree."""
+def test_a_budget_from_epsilon_and_from_mu():
+    """A budget from epsilon and one from its mu agree."""
     budget = Budget.from_epsilon(0.7, 1e-6)
     assert Budget.from_mu(budget.mu, 1e-6).epsilon == pytest.approx(0.7, rel=1e-9)
     assert str(budget) == "epsilon = 0.7 at delta = 1e-06"

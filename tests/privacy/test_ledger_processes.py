@@ -28,7 +28,7 @@ while True:
 
 
 def test_cap_holds_and_every_release_was_charged(tmp_path):
-    """Killed processes lose budget at worst: no release without its record, no total above the cap."""
+    """Killed processes can only lose budget: no release without its record, no total above the cap."""
     ledger = Ledger.create(tmp_path / "shared.ledger", name="x", cap_epsilon=1.0, cap_delta=1e-6)
 
     def start(i):

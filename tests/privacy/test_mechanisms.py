@@ -1,4 +1,4 @@
-"""Mechanisms: what they charge covers what they do, and marks travel."""
+"""Mechanisms: the charged event covers the noise, and insecure noise is marked."""
 
 import dataclasses
 from fractions import Fraction
@@ -39,7 +39,7 @@ def test_laplace_noise_covers_its_event(epsilon, sensitivity):
 
 @pytest.mark.parametrize("mechanism", [GaussianMechanism(1.0, 5.0), LaplaceMechanism(1.0, 5.0)])
 def test_release(mechanism):
-    """Values keep their shape, noise is fresh, the event is the mechanism's, the noise is secure."""
+    """Values keep their shape, noise is new, the event is the mechanism's, the noise is secure."""
     statistic = np.arange(600, dtype=np.int64).reshape(20, 30)
     one, two = mechanism.release(statistic), mechanism.release(statistic)
     assert one.values.shape == (20, 30)
@@ -57,7 +57,7 @@ def test_narrow_integers_are_widened():
 
 
 def test_noise_shape_scales_single_entries():
-    """Entries with a smaller relative noise get it, and only they."""
+    """Only the entries with a smaller relative noise get less noise."""
     shape = np.where(np.arange(20_000) % 2, 1.0, 0.01)
     values = GaussianMechanism(1.0, 1000.0).release(np.zeros(20_000, np.int64), shape).values
     assert 900 < values[1::2].std() < 1100
@@ -77,8 +77,8 @@ def test_shaped_noise_is_rounded_up(monkeypatch):
         assert exact <= Fraction(stddev) < exact * (1 + Fraction(1, 2**50))
 
 
-def test_insecure_mark_travels():
-    """A release under seeded noise says so."""
+def test_insecure_noise_is_marked():
+    """A release with seeded noise is marked."""
     with pytest.warns(InsecureNoiseWarning), insecure_noise(1):
         assert GaussianMechanism(1.0, 5.0).release(np.zeros(3, np.int64)).insecure_noise
 
@@ -115,7 +115,7 @@ def test_floats_are_refused_without_showing_them(statistic):
     ("sensitivity", "scale"), [(0, 1), (-1, 1), (np.nan, 1), (1, 0), (1, 2.0**60), (0.5, 1), (2.0**60, 1)]
 )
 def test_bad_parameters(sensitivity, scale):
-    """A mechanism that cannot be served cannot be built, so nothing is charged for it."""
+    """A mechanism whose noise cannot be drawn cannot be built, so nothing is charged for it."""
     for kind in (GaussianMechanism, LaplaceMechanism):
         with pytest.raises(InvalidArgumentError, match="Expected"):
             kind(sensitivity, scale)

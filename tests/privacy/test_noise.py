@@ -18,7 +18,7 @@ SAMPLERS = [rounded_gaussian, rounded_laplace]
 
 
 class Recorded:
-    """Hands out prepared bytes first, then seeded ones."""
+    """Returns prepared bytes first, then seeded ones."""
 
     is_secure = False
 
@@ -59,8 +59,8 @@ def test_fast_decisions_equal_exact_ones(law, scale):
             assert exact == 0 or (fast[0] < 0) == bool(sign_and_fraction >> 63)
 
 
-def test_the_callers_decimal_settings_do_not_matter(monkeypatch):
-    """Traps and limits of the caller's decimal context never reach into a draw."""
+def test_decimal_settings_of_the_caller_do_not_matter(monkeypatch):
+    """Traps and limits of the caller's decimal context do not affect a draw."""
     import decimal
 
     monkeypatch.setattr(noise, "_MARGIN", 1.0)
@@ -90,7 +90,7 @@ def test_margin_is_needed_at_the_edge():
 
 
 def exact_calls(monkeypatch, law, sign_and_fraction, v_word, coin):
-    """Return which of these attempts the fast path hands to the exact one."""
+    """Return which of these attempts the fast path passes to the exact one."""
     asked = []
     monkeypatch.setattr(noise, "_decide_exactly", lambda *attempt: asked.append(attempt[1:4]) and None)
     noise._attempt(law, len(coin), Recorded(words(sign_and_fraction, v_word, coin)))
@@ -125,7 +125,7 @@ def test_integer_parts_are_decided_only_where_clear(monkeypatch):
 
 
 def test_more_bits_extend_the_known_ones():
-    """A uniform number that is refined stays where it was known to lie; each step is 2^64 times finer."""
+    """A refined uniform number stays within its known bounds; each step is 2^64 times finer."""
     source = SeededEntropy(4)
     for numerator in range(8):
         uniform = noise._LazyUniform(numerator, 3)
@@ -137,8 +137,8 @@ def test_more_bits_extend_the_known_ones():
 
 
 @pytest.mark.parametrize("bits", [8, 32, 63, 96, 200])
-def test_bounds_of_powers_of_e_hold_and_are_narrow(bits):
-    """On both sides of e^-x, and closer to it than the bits that are to be told apart."""
+def test_bounds_of_powers_of_e_are_valid_and_narrow(bits):
+    """Bounds lie on both sides of e^-x, and are closer to it than the bits to compare."""
     rng = np.random.default_rng(bits)
     for _ in range(200):
         x = Fraction(int(rng.integers(1, 2**40)), int(rng.integers(2**35, 2**41)))
@@ -152,8 +152,8 @@ def test_bounds_of_powers_of_e_hold_and_are_narrow(bits):
         assert wide[0] < noise._exp_bounds(2 * x, 2 * x, bits)[1] <= lower < wide[1]
 
 
-def test_what_bits_do_not_tell_is_not_told():
-    """A uniform number that may lie on either side of e^-x has no answer yet, whichever part it lies on."""
+def test_undecided_comparisons_return_none():
+    """A uniform number that may lie on either side of e^-x is undecided."""
     x, doubled = Fraction(1, 2), Fraction(1)
     for bits in (3, 10, 40):
         edge = int(2**bits * np.exp(-0.5))
@@ -168,7 +168,7 @@ def test_what_bits_do_not_tell_is_not_told():
 
 
 class Constant:
-    """The same byte, always."""
+    """Always returns the same byte."""
 
     is_secure = False
 
@@ -311,7 +311,7 @@ def test_insecure_noise_warns_repeats_and_ends():
 
 
 def test_insecure_noise_stays_in_its_thread():
-    """A thread that was not told of the seed draws secure noise, never the other way round."""
+    """A new thread draws secure noise even if its parent uses a seed."""
     seen = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -322,8 +322,8 @@ def test_insecure_noise_stays_in_its_thread():
     assert seen == [True]
 
 
-def test_free_randomness_follows_its_seed():
-    """As in scikit-learn: a seed repeats, a generator is taken as it is, None is fresh each time."""
+def test_public_randomness_follows_its_seed():
+    """As in scikit-learn: a seed repeats, a generator is used unchanged, None is new each time."""
     for seed in (0, 7):
         assert public_random(seed).randint(2**31) == np.random.RandomState(seed).randint(2**31)
     generator = np.random.RandomState(1)

@@ -45,7 +45,7 @@ def paper_total(composition, scenario, budget, delta):
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("epsilon", [0.1, 0.2, 0.5, 1.0, 4.0])
 @pytest.mark.parametrize("delta_i", [None, 1e-8])
-def test_total_is_the_papers(composition, scenario, epsilon, delta_i):
+def test_total_epsilon_is_that_of_the_paper(composition, scenario, epsilon, delta_i):
     """Every composition's formula, at the solved epsilon_i, gives the declared epsilon to 1e-9."""
     laplace, gaussian = mixture_mechanisms(scenario, K, J)
     budget = per_mechanism_budget(
@@ -61,7 +61,7 @@ def test_total_is_the_papers(composition, scenario, epsilon, delta_i):
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_events_cost_at_most_the_budget(composition, scenario):
-    """The exact (for GGG) or bounding (for LLG) accountant confirms what the paper's formulas claim."""
+    """The exact (for GGG) or bounding (for LLG) accountant confirms the paper's formulas."""
     laplace, gaussian = mixture_mechanisms(scenario, K, J)
     budget = per_mechanism_budget(composition, 1.0, 1e-4, n_laplace=laplace, n_gaussian=gaussian)
     assert sum(count for _, count in budget.event.parts) == J * (2 * K + 1)
@@ -100,8 +100,8 @@ def test_the_papers_stroke_setting_overspends_delta():
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("n_gaussian", [1, 3, 30, 49])
-def test_the_deltas_of_all_mechanisms_fit(composition, n_gaussian):
-    """By default they add up to delta under linear composition and to half of it else, and never above."""
+def test_deltas_of_mechanisms_add_up_to_at_most_delta(composition, n_gaussian):
+    """By default they add up to at most delta under linear composition, and to half of it otherwise."""
     delta = 1e-4
     budget = per_mechanism_budget(composition, 0.5, delta, n_laplace=n_gaussian, n_gaussian=n_gaussian)
     part = Fraction(delta) if composition == "linear" else Fraction(delta) / 2
@@ -118,8 +118,8 @@ def test_a_given_delta_may_use_up_delta_under_linear_composition_only():
 
 
 @pytest.mark.parametrize("composition", ["linear", "advanced"])
-def test_classical_sigma_is_refused_where_it_misses(composition):
-    """At epsilon_i = 10 the classical sigma has 2.7 times its delta; zCDP does not rest on it."""
+def test_classical_sigma_is_refused_if_it_is_invalid(composition):
+    """At epsilon_i = 10 the classical sigma has 2.7 times its delta; zCDP does not rely on it."""
     with pytest.raises(UnreachableBudgetError, match="classical Gaussian sigma"):
         per_mechanism_budget(
             composition, 10.0 if composition == "linear" else 1e5, 1e-4, n_laplace=0, n_gaussian=1
@@ -158,7 +158,7 @@ def test_moments_with_the_authors_orders_cannot_reach_small_epsilon():
     ],
 )
 def test_bad_arguments(arguments):
-    """The house error names the argument."""
+    """The message names the argument."""
     good = {"composition": "linear", "epsilon": 1.0, "delta": 1e-4, "n_laplace": 4, "n_gaussian": 3}
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
         per_mechanism_budget(**{**good, **arguments})
@@ -177,7 +177,7 @@ def test_bad_arguments(arguments):
         (4.0, 1.0),
     ],
 )
-def test_the_cap_on_orders_is_what_zcdp_beats(epsilon, with_cap):
+def test_only_limited_orders_lose_clearly_to_zcdp(epsilon, with_cap):
     """Integer orders lose at most 0.36 % beside zCDP, near 3.684; orders up to 100 nearly half at 0.1."""
     laplace, gaussian = mixture_mechanisms("GGG", n_components=10, n_iterations=20)
     common = {"n_laplace": laplace, "n_gaussian": gaussian, "delta_i": 1e-8}
@@ -192,7 +192,7 @@ def test_the_cap_on_orders_is_what_zcdp_beats(epsilon, with_cap):
 @pytest.mark.parametrize(("k", "steps", "least", "most"), [(10, 20, 0.0065, 0.0175), (3, 10, 0.040, 0.0725)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_with_laplace_noise_moments_leave_more_than_zcdp(epsilon, k, steps, least, most):
-    """What docs/paper/methods.md says of LLG, for K and J of Stroke and of Life Science."""
+    """The claim of docs/paper/methods.md about LLG, for K and J of Stroke and of Life Science."""
     laplace, gaussian = mixture_mechanisms("LLG", n_components=k, n_iterations=steps)
     common = {"n_laplace": laplace, "n_gaussian": gaussian, "delta_i": 1e-8}
     zcdp = per_mechanism_budget("zcdp", epsilon, 1e-4, **common).epsilon_i

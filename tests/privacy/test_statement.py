@@ -1,4 +1,4 @@
-"""The statement: what it says is what its events cost, in words that can be quoted."""
+"""The statement: its epsilon covers its events, in words that can be quoted."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def statement(**changes):
     return PrivacyStatement(**(facts | changes))
 
 
-def test_paragraph_names_everything():
+def test_the_statement_names_everything():
     """Epsilon, delta, relation, unit, mechanisms, accountant, bounds with their source, and the noise."""
     text = str(statement())
     assert "\n" not in text
@@ -69,11 +69,11 @@ def test_paragraph_names_everything():
         ({"epsilon": 720.0}, "e^epsilon = inf "),
     ],
 )
-def test_paragraph_follows_the_facts(changes, words):
+def test_the_statement_follows_its_fields(changes, words):
     assert words in str(statement(**changes))
 
 
-def test_insecure_noise_is_the_first_thing_said():
+def test_insecure_noise_is_stated_first():
     """A seeded release never claims to be private."""
     text = str(statement(insecure_noise=True))
     assert text.startswith("THIS RELEASE IS NOT PRIVATE")
@@ -87,13 +87,13 @@ def test_only_secure_noise_is_private():
     assert PrivacyStatement.not_private().is_private is False
 
 
-def test_a_claim_below_the_cost_cannot_be_made():
+def test_an_epsilon_below_the_cost_raises():
     """Epsilon is checked against the events, at construction and when read from a file."""
-    with pytest.raises(InvalidArgumentError, match="Expected an epsilon that the events meet"):
+    with pytest.raises(InvalidArgumentError, match=r"Expected an epsilon of at least 0\.49999"):
         statement(epsilon=0.49)
     forged = json.loads(statement().to_json())
     forged["epsilon"] = 0.1
-    with pytest.raises(InvalidArgumentError, match="events meet"):
+    with pytest.raises(InvalidArgumentError, match="Expected an epsilon of at least"):
         PrivacyStatement.from_json(json.dumps(forged))
 
 
@@ -106,7 +106,7 @@ def test_a_claim_below_the_cost_cannot_be_made():
     ],
 )
 def test_json_round_trip(changes):
-    """What was written is what is read, and the text is plain JSON."""
+    """The statement is read back unchanged, and the text is plain JSON."""
     original = statement(**changes)
     assert PrivacyStatement.from_json(original.to_json()) == original
     assert json.loads(original.to_json())["format"] == 1
@@ -126,7 +126,7 @@ def test_json_round_trip(changes):
     ],
 )
 def test_damaged_json_is_refused(text):
-    """Damaged or newer descriptions get the house error."""
+    """Damaged or newer descriptions raise."""
     with pytest.raises(InvalidArgumentError, match="Expected"):
         PrivacyStatement.from_json(text)
 
@@ -152,7 +152,7 @@ def test_bad_fields(changes, message):
         statement(**changes)
 
 
-def test_numbers_are_never_rounded_in_anyones_favour():
+def test_numbers_are_stated_exactly():
     """Epsilon and delta are written exactly, and the factor is rounded up."""
     text = str(statement(epsilon=1.2345649, delta=1.23456789e-6))
     assert "epsilon = 1.2345649, delta = 1.23456789e-06" in text
@@ -161,8 +161,8 @@ def test_numbers_are_never_rounded_in_anyones_favour():
     assert "e^epsilon = 2.001 " in str(statement(epsilon=math.log(2)))  # the logarithm may be above itself
 
 
-def test_what_is_stated_stays_as_it_was():
-    """Plain numbers, and words that nobody can change afterwards."""
+def test_a_statement_cannot_be_changed():
+    """Numbers are plain floats, and bounds cannot be changed afterwards."""
     words = dict(BOUNDS)
     made = statement(bounds=words, delta=np.float64(1e-6), epsilon=np.float32(0.5))
     words["age"] = "0 to 20"
@@ -171,7 +171,7 @@ def test_what_is_stated_stays_as_it_was():
     assert type(made.epsilon) is float
 
 
-def test_a_claim_may_be_exactly_what_was_spent():
+def test_epsilon_may_equal_the_cost():
     spent = GdpAccountant().epsilon(PLAN, 1e-6)
     assert statement(epsilon=spent).epsilon == spent
     only_gaussian = GaussianEvent(4.0)
@@ -190,7 +190,7 @@ def test_a_claim_may_be_exactly_what_was_spent():
         ({"unit": {}}, "fields of a privacy statement"),
     ],
 )
-def test_damaged_descriptions_say_so(changes, message):
+def test_damaged_descriptions_raise(changes, message):
     with pytest.raises(InvalidArgumentError, match=message):
         PrivacyStatement.from_dict(statement().to_dict() | changes)
     with pytest.raises(InvalidArgumentError, match="fields of a privacy statement"):
@@ -199,8 +199,8 @@ def test_damaged_descriptions_say_so(changes, message):
         PrivacyStatement.from_json(json.dumps([changes]))
 
 
-def test_the_mark_is_not_lost_in_files():
-    """A description without the mark, or with a word in its place, is refused."""
+def test_files_must_contain_the_mark_of_insecure_noise():
+    """A description without the mark of insecure noise, or with text in its place, is refused."""
     description = statement(insecure_noise=True).to_dict()
     assert PrivacyStatement.from_dict(description).insecure_noise
     without = {name: value for name, value in description.items() if name != "insecure_noise"}
@@ -210,7 +210,7 @@ def test_the_mark_is_not_lost_in_files():
 
 
 def test_not_private():
-    """Epsilon = inf has a statement too, which says that there is none."""
+    """Epsilon = inf has a statement too: it says that there is no guarantee."""
     plain = PrivacyStatement.not_private()
     assert str(plain).startswith("NOT PRIVATE")
     assert (plain.epsilon, plain.delta, plain.insecure_noise) == (math.inf, 0.0, False)
@@ -220,7 +220,7 @@ def test_not_private():
 
 
 def test_compare():
-    """One call shows what every accountant makes of the same events."""
+    """One call shows the epsilon of the same events by every accountant."""
     table = statement().compare()
     assert table.epsilons["gdp"] <= 0.5 < table.epsilons["linear"]
 
@@ -231,6 +231,6 @@ def test_bounds_are_words(bounds):
         PrivacyStatement(1.0, 1e-5, GaussianEvent(4.0), bounds=bounds, insecure_noise=False)
 
 
-def test_text_that_is_none_is_refused():
+def test_text_that_is_not_json_is_refused():
     with pytest.raises(InvalidArgumentError, match="JSON"):
         PrivacyStatement.from_json(None)

@@ -1,4 +1,4 @@
-"""Cells of text: each is read by itself, in whatever array it comes."""
+"""Text cells: each is parsed by itself, in every type of array."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +15,8 @@ _CELLS = st.lists(
 
 @given(_CELLS)
 @settings(max_examples=300, deadline=None)
-def test_text_of_arrow_is_read_as_objects_are(texts):
-    """Whatever the cells, one by one: numbers, categories and nulls, in each of Arrow's types of text."""
+def test_arrow_text_is_read_like_objects(texts):
+    """Numbers, categories and nulls in each Arrow text type are parsed like Python objects."""
     objects = np.empty(len(texts), dtype=object)
     objects[:] = texts
     known = {"1": 0, "a": 1, "nan": 2}
@@ -30,7 +30,7 @@ def test_text_of_arrow_is_read_as_objects_are(texts):
 @given(_CELLS.filter(len), st.data())
 @settings(max_examples=100, deadline=None)
 def test_a_cell_does_not_change_how_another_is_read(texts, data):
-    """Quick ways for whole columns give what a cell by itself gets."""
+    """Fast code for whole columns gives the same result as cell by cell."""
     i = data.draw(st.integers(0, len(texts) - 1))
     for make in (lambda cells: np.array(cells, dtype=object), lambda cells: pa.array(cells, pa.string())):
         np.testing.assert_array_equal(numbers_of(make(texts))[i], numbers_of(make(texts[i : i + 1]))[0])

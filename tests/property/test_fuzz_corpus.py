@@ -1,4 +1,4 @@
-"""Inputs that once failed, or nearly: each through the check of its target."""
+"""Inputs that once failed, or almost: each runs through the check of its fuzz target."""
 
 import json
 from decimal import Decimal
@@ -114,7 +114,7 @@ def test_accepted(name, value):
         (b"count", b"c\xffunt"),
     ],
 )
-def test_ledgers_that_are_damaged(old, new):
+def test_damaged_ledgers(old, new):
     assert not checked(TARGETS["ledger files"], _ledger(old, new))
 
 

@@ -1,4 +1,4 @@
-"""Every target of `make fuzz` runs, accepts what is whole, and finds what is wrong."""
+"""Every target of `make fuzz` runs, accepts intact inputs, and finds errors."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_a_few_inputs(name):
 
 
 def _types_are_inferred(patch):
-    """One cell that is no number makes a column of none."""
+    """One cell that is not a number makes a whole column non-numeric."""
     numbers = cells.numbers_of
 
     def whole(column):
@@ -81,7 +81,7 @@ def test_a_small_input_is_shown(monkeypatch, capsys):
     assert "cells of text: " in capsys.readouterr().out
 
 
-def test_the_table_has_what_was_run(capsys):
+def test_the_results_table_lists_the_runs(capsys):
     class Arguments:
         jobs, seed = 1, 3
 

@@ -1,4 +1,4 @@
-"""The ledger, step by step on a real file beside exact fractions; and wrong ledgers, which that finds."""
+"""The ledger on a real file, compared step by step with exact fractions; wrong ledgers are detected."""
 
 from fractions import Fraction
 

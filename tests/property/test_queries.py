@@ -1,4 +1,4 @@
-"""Every shared row statistic: additive over rows, and no pair of rows moves it further than it says."""
+"""Every shared row statistic is additive over rows, and no pair of rows exceeds its sensitivity."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ RELATIONS = ["add_remove", "replace_one"]
 
 
 def queries(d, seed):
-    """One query of each kind, with frames and centres as a fit might release them."""
+    """One statistic of each kind, with frames and centres as a fit might release them."""
     rng = np.random.default_rng(seed)
     centres = onto_grid(rng.normal(size=(4, d)) * GRID * rng.choice([0.05, 0.5, 2.0]))
     radius = float(GRID * rng.choice([1e-5, 0.01, 0.3, 1.0, 2.0]))
@@ -57,7 +57,7 @@ def queries(d, seed):
 
 
 def extreme_rows(d, rng, n):
-    """Rows where bounds are reached: the sphere, its poles, near centres, zero, and their opposites."""
+    """Rows that attain bounds: the sphere, its poles, near centres, zero, and their opposites."""
     sphere = rng.normal(size=(n, d))
     sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
     poles = np.concatenate([np.eye(d), -np.eye(d)])
@@ -68,7 +68,7 @@ def extreme_rows(d, rng, n):
 
 
 def row_vectors(query, rows):
-    """Every row's own contribution."""
+    """Return the contribution of every row."""
     return np.stack([query.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
 
 
@@ -76,7 +76,7 @@ def row_vectors(query, rows):
 @given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6), cut=st.integers(0, 60))
 @settings(max_examples=25, deadline=None)
 def test_sums_are_exact_and_rows_independent(name, d, seed, cut):
-    """A block's sum is the sum of its rows' own vectors, bit for bit, however it is cut or ordered."""
+    """The sum of a block is the sum of its rows' vectors, bit for bit, for any split or order."""
     rng = np.random.default_rng(seed)
     query, rows = queries(d, seed)[name], extreme_rows(d, rng, 12)
     each = row_vectors(query, rows)
@@ -92,7 +92,7 @@ def test_sums_are_exact_and_rows_independent(name, d, seed, cut):
 @pytest.mark.parametrize("name", queries(2, 0))
 @given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
-def test_no_pair_of_rows_moves_the_sum_too_far(name, relation, d, seed):
+def test_no_pair_of_rows_exceeds_the_sensitivity(name, relation, d, seed):
     """All rows (add/remove) and all pairs (replace-one) of extreme rows stay within the sensitivity."""
     query = queries(d, seed)[name]
     if name == "sums" and relation == "add_remove":
@@ -109,8 +109,8 @@ def test_no_pair_of_rows_moves_the_sum_too_far(name, relation, d, seed):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("name", queries(2, 0))
-def test_sensitivities_are_reached(name, relation):
-    """Over many frames the worst pair comes within a hundredth of the bound: noise is not wasted."""
+def test_sensitivities_are_attained(name, relation):
+    """Over many frames the worst pair comes within a hundredth of the bound, so noise is not wasted."""
     if name == "sums" and relation == "add_remove":
         return
     reached = 0.0

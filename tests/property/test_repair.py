@@ -1,4 +1,4 @@
-"""Repair accepts any noisy input: whatever is released, a proper mixture comes out."""
+"""Repair accepts any noisy input: every release gives a proper mixture."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ KINDS = ["full", "tied", "diag", "spherical"]
 
 
 def released(statistic, rng, size, noise):
-    """Return noise of any size around nothing, with a noise level that may be far from it."""
+    """Return noise of any size around zero, with a stated noise level that may be far from it."""
     pattern = rng.choice(4)
     values = {
         0: lambda: rng.normal(0, size, statistic.size),
@@ -42,7 +42,7 @@ def check(statistic, d, rng):
 )
 @settings(max_examples=40, deadline=None)
 def test_any_release_gives_a_proper_mixture(kind, d, k, seed, size, noise, private_n):
-    """Pool, then steps, each fed with values that no data could have made."""
+    """Pool, then steps, each with values that no data could give."""
     rng = np.random.default_rng(seed)
     pool = None
     n_rows = None if private_n else float(rng.choice([1, 100, 10**6]))

@@ -1,4 +1,4 @@
-"""Sensitivities: a search that tries to break each bound, and a pair of rows that reaches it.
+"""Sensitivities: a search that tries to exceed each bound, and a pair of rows that attains it.
 
 The search climbs from random starts over pairs of rows and responsibilities; it must never exceed the
 claim, and it must come close to it, so that a bound that is too small or too loose fails.
@@ -91,7 +91,7 @@ def lloyd_row(domain):
 
 
 def largest_move(row, relation, norm=2, starts=12, seed=0):
-    """Climb from random starts to the pair of rows that moves the sum the most."""
+    """Climb from random starts to the pair of rows that moves the sum most."""
     statistic, size = row
     rng = np.random.default_rng(seed)
 
@@ -157,7 +157,7 @@ def test_joint(relation, weights):
 
 
 @pytest.mark.parametrize("weights", [(0.1, 1, 1), (0.1, 1, 0.3), (0.3, 1, 0)])
-def test_the_short_formula_would_be_broken(weights):
+def test_the_short_formula_is_refuted(weights):
     """Sqrt 2 times the row's norm, without the certificate 4 a^2 c^2 >= b^4, is refuted by the search."""
     short = math.sqrt(2 * sum(weight**2 for weight in weights))
     assert largest_move(joint_row(*weights), "replace_one") > short * 1.02
@@ -171,7 +171,7 @@ def test_clipped_vector(relation, cone):
 
 
 def test_a_false_cone_certificate_would_be_caught():
-    """Vectors of any sign break the bound that the certificate buys."""
+    """Vectors of any sign exceed the bound for cones."""
     claim = sensitivity.clipped_vector(3.0, "replace_one", cone=True)
     assert largest_move(clipped_row(3.0, cone=False), "replace_one") > 1.4 * claim
 
@@ -179,7 +179,7 @@ def test_a_false_cone_certificate_would_be_caught():
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("counted", [False, True])
 def test_interval(relation, counted):
-    """A number from 0 to 3, beside a count of weight 3 or alone."""
+    """A number from 0 to 3, together with a count of weight 3 or alone."""
 
     def statistic(z):
         value = 3 * min(max(z[0], 0.0), 1.0)
@@ -200,8 +200,8 @@ def test_the_papers_lloyd_sensitivity_is_too_small():
 
 
 @pytest.mark.parametrize("rows", [2, 5])
-def test_rows_of_one_person(rows):
-    """M rows of one person move a sum m times as far, and that is reached."""
+def test_the_sensitivity_of_a_person_is_attained(rows):
+    """The m rows of one person move a sum m times as far, and that bound is attained."""
     one = sensitivity.sums(1.0, "replace_one")
     claim = sensitivity.for_person(one, rows)
     u = np.array([0.6, 0.8])
@@ -210,7 +210,7 @@ def test_rows_of_one_person(rows):
 
 
 def person_row(row, rows):
-    """Return the sum over the rows of one person: each moves on its own in the search."""
+    """Return the sum over the rows of one person, each of which the search moves separately."""
     statistic, size = row
 
     def of_person(z):
@@ -221,8 +221,8 @@ def person_row(row, rows):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", ["sums", "counts", "clipped"])
-def test_no_rows_of_one_person_move_further(relation, kind):
-    """A search over all rows of a person at once finds no pair beyond the claim, and reaches it."""
+def test_no_person_exceeds_the_sensitivity(relation, kind):
+    """A search over all rows of a person at once finds no pair beyond the claim, and attains it."""
     row, one = {
         "sums": (sums_row(1.0), sensitivity.sums(1.0, relation)),
         "counts": (counts_row(), sensitivity.counts(relation)),
@@ -273,7 +273,7 @@ SQUARES = [  # each claim with the square of its real number
 
 @pytest.mark.parametrize(("claim", "square"), SQUARES)
 def test_closed_forms(claim, square):
-    """The next float above the real number, and no further."""
+    """The result is the next float above the exact number."""
     claimed = Fraction(claim()) ** 2
     assert claimed >= square > claimed * (1 - Fraction(1, 2**50))
 
@@ -298,7 +298,7 @@ def test_joint_is_rounded_up(a, b, c):
 
 @pytest.mark.parametrize("square", [0, Fraction(1, 10**600), Fraction(1, 10**330), 10**300, 10**600])
 def test_roots_of_extreme_squares(square):
-    """Neither hangs nor overflows, from zero to far beyond the floats' own range of squares."""
+    """Roots neither hang nor overflow, from zero to far beyond the range of floats."""
     root = root_up(square)
     assert Fraction(root) ** 2 >= square
     assert Fraction(math.nextafter(root, 0)) ** 2 < square if square else str(root) == "0.0"
@@ -310,7 +310,7 @@ def test_roots_of_extreme_squares(square):
     st.sampled_from([1.0, math.sqrt(0.5)]),
 )
 def test_dropped_bits_add_at_most_one_to_every_entry(entries, bits, shape):
-    """(S-10): sums that move by less than a unit of what is left may still move it by one."""
+    """(S-10): sums that move by less than a remaining unit may still move it by one."""
     before = np.array([value for value, _ in entries])
     move = np.array([change for _, change in entries])
     if not move.any():
@@ -322,15 +322,15 @@ def test_dropped_bits_add_at_most_one_to_every_entry(entries, bits, shape):
     assert np.linalg.norm(released / shape) <= bound
 
 
-def test_dropped_bits_can_cost_a_whole_unit():
-    """A step from 4095 to 4096 moves what is left by one: dividing the sensitivity would not do."""
+def test_dropped_bits_can_move_a_sum_by_a_whole_unit():
+    """A step from 4095 to 4096 moves the remaining bits by one, so dividing the sensitivity is not enough."""
     assert sensitivity.coarse(1.0, 12, [1.0]) >= 1
 
 
 @given(st.floats(1e-12, 1e12))
 @example(0.1)  # the float lies a hair above the decimal: its cost is a whole unit of the last digit higher
 def test_digits(value):
-    """Six digits, on the stated side, and not a unit of the sixth further than needed."""
+    """Six digits, rounded to the stated side by less than a unit of the sixth."""
     assert digits_down(value) <= value <= digits_up(value)
     assert digits_up(value) == pytest.approx(value, rel=1.0001e-5)
     assert float(f"{digits_up(value):.6g}") == digits_up(value)
@@ -368,6 +368,6 @@ def test_rounding_helpers(value):
     ],
 )
 def test_bad_input(call, name):
-    """The house error names the argument."""
+    """The message names the argument."""
     with pytest.raises(InvalidArgumentError, match=name):
         call()

@@ -1,4 +1,4 @@
-"""Contingency tables and expected tables: exact sums, and no row moves them further than it says."""
+"""Contingency tables and expected tables: sums are exact, and no row exceeds the sensitivity."""
 
 import itertools
 
@@ -15,7 +15,7 @@ SIZES = (2, 3, 5, 4)
 
 
 def some_cells(rng):
-    """Levels put together at random, every cell used."""
+    """Random combinations of levels that use every cell."""
     return [np.concatenate([np.arange(2), rng.integers(2, size=size - 2)]) for size in SIZES]
 
 
@@ -43,7 +43,7 @@ def statistics(seed):
 
 
 def all_rows():
-    """Every combination of levels, and rows that no grid makes."""
+    """Every combination of levels, and rows that no grid produces."""
     good = np.array(list(itertools.product(*(range(size) for size in SIZES))), dtype=float)
     odd = np.array([[-1.0, 1e9, np.nan, 2.0], [np.inf, -np.inf, 0.0, 1.0]])
     return np.concatenate([good, odd]).T
@@ -64,8 +64,8 @@ def test_sums_are_exact_and_rows_independent(name, seed):
 @pytest.mark.parametrize("name", statistics(0))
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=10, deadline=None)
-def test_no_row_moves_the_sums_too_far(name, relation, seed):
-    """Every row, and every pair; and the bound is nearly reached, so that a smaller one would fail."""
+def test_no_row_exceeds_the_sensitivity(name, relation, seed):
+    """Every row and every pair stays within the bound, which is nearly attained."""
     statistic, rows = statistics(seed)[name], all_rows()
     vectors = np.stack([statistic.sum_block(rows[:, [i]]) for i in range(rows.shape[1])]).astype(float)
     assert (vectors >= 0).all()
@@ -79,7 +79,7 @@ def test_no_row_moves_the_sums_too_far(name, relation, seed):
 
 
 def test_expected_tables_reach_their_bound():
-    """A sure component, with a missing cell whose table is sure: the norm is sqrt(1 + m + q)."""
+    """With a certain component and a missing cell with a certain table, the norm is sqrt(1 + m + q)."""
     sure = [np.array([[1.0, 1e-12]]), np.array([[1.0, 1e-12]])]
     statistic = MixtureTables([np.arange(3), np.arange(2)], np.ones(1), sure, [np.array([1 - 1e-9]), None])
     vector = statistic.sum_block(np.array([[2.0], [0.0]])).astype(float)
@@ -87,7 +87,7 @@ def test_expected_tables_reach_their_bound():
 
 
 def test_a_missing_cell_counts_as_its_expectation():
-    """One component: counts of a missing cell are the released table's, and it counts as missing too."""
+    """With one component, a missing cell adds the released table to the counts, and counts as missing."""
     table = np.array([[0.25, 0.75]])
     statistic = MixtureTables([np.arange(3)], np.ones(1), [table], [np.array([0.5])])
     unit = 2.0**28
@@ -98,7 +98,7 @@ def test_a_missing_cell_counts_as_its_expectation():
 
 
 def test_tables_are_those_of_the_rows():
-    """Against counting by hand: histograms split by a column, and every pair of a block."""
+    """Compared with direct counting: histograms split by a column, and every pair of a block."""
     rng = np.random.default_rng(0)
     rows = np.stack([rng.integers(size, size=500) for size in SIZES]).astype(float)
     whole = [np.arange(size) for size in SIZES]

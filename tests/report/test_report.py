@@ -234,9 +234,9 @@ def test_the_ledger_must_be_the_one_that_paid(models, ledger, folder):
         models["mixture"], ledger=ledger
     )
     other = dpem.Ledger.create(folder / "other.ledger", name="other", cap_epsilon=1.0, cap_delta=1e-6)
-    with pytest.raises(LedgerError, match="Is it the right file"):
+    with pytest.raises(LedgerError, match="Pass the file of that ledger"):
         render_report(models["mixture"], ledger=other)
-    with pytest.raises(LedgerError, match="none did"):
+    with pytest.raises(LedgerError, match="without a charge"):
         render_report(models["classes"], ledger=ledger)
     changed = folder / "changed.ledger"
     changed.write_bytes((folder / "p.ledger").read_bytes())

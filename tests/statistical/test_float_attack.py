@@ -1,4 +1,4 @@
-"""The holes between floats (Mironov 2012; FACTS: diffprivlib) against naive noise and against ours."""
+"""The attack on gaps between floats (Mironov 2012; FACTS: diffprivlib), on naive noise and on ours."""
 
 import numpy as np
 from scipy import stats
@@ -11,7 +11,7 @@ GRID = 2**20
 
 
 def attack(outputs):
-    """Guess that the true value is 0 where an output is no multiple of 2^-53: x = 1 never makes one."""
+    """Guess that the true value is 0 if an output is not a multiple of 2^-53, which x = 1 never gives."""
     with np.errstate(over="ignore"):
         return outputs * 2.0**53 != np.floor(outputs * 2.0**53)
 
@@ -23,8 +23,8 @@ def test_naive_float_noise_reveals_the_value():
     assert attack(1.0 + rng.normal(0, 1, N)).mean() == 0.0
 
 
-def test_exact_noise_reveals_nothing_of_the_kind():
-    """On the integer grid every output is possible at either value, and low bits have one law."""
+def test_exact_noise_does_not_reveal_the_value():
+    """On the integer grid every output is possible at either value, with equally distributed low bits."""
     mechanism = GaussianMechanism(sensitivity=GRID, noise_stddev=GRID)
 
     def released(value):

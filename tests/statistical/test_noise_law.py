@@ -1,4 +1,4 @@
-"""The law of the noise: accepts the true scale, rejects one 3 % off, on the secure source."""
+"""The distribution of secure noise: tests accept the true scale and reject a scale that is 3 % off."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ SCALES += [
 @pytest.mark.parametrize("law", SAMPLERS)
 @pytest.mark.parametrize(("scale", "size"), SCALES)
 def test_true_scale_accepted_and_three_percent_off_rejected(law, scale, size):
-    """Chi-squared per integer: right at the declared scale, hopeless 3 % to either side."""
+    """A chi-squared test over integers accepts the declared scale and rejects 3 % to either side."""
     draws = SAMPLERS[law](scale, size)
     assert law_p_value(draws, law, scale) > ACCEPT
     assert law_p_value(draws, law, scale * 1.03) < REJECT
@@ -31,8 +31,8 @@ def test_true_scale_accepted_and_three_percent_off_rejected(law, scale, size):
 
 
 @pytest.mark.parametrize("law", SAMPLERS)
-def test_the_other_law_is_rejected(law):
-    """A Laplace sample is no Gaussian sample of the same variance, nor the reverse."""
+def test_the_other_distribution_is_rejected(law):
+    """A Laplace sample is rejected as Gaussian of the same variance, and vice versa."""
     other = {"gaussian": ("laplace", 10 / np.sqrt(2)), "laplace": ("gaussian", 10 * np.sqrt(2))}[law]
     assert law_p_value(SAMPLERS[law](10.0, 100_000), *other) < REJECT
 
@@ -45,8 +45,8 @@ def test_smallest_scale_is_all_zero(law):
 
 @pytest.mark.parametrize("law", SAMPLERS)
 @pytest.mark.parametrize("scale", [0.4, 1.0, 5.3, 3e9])
-def test_exact_path_alone_has_the_same_law(law, scale, monkeypatch):
-    """With a margin that nothing clears, every draw is decided in rational arithmetic."""
+def test_the_exact_path_has_the_same_distribution(law, scale, monkeypatch):
+    """With a huge margin, every draw is decided in rational arithmetic."""
     monkeypatch.setattr(noise, "_MARGIN", 1.0)
     calls = []
     decide = noise._decide_exactly
@@ -74,7 +74,7 @@ def test_low_bits_are_uniform_and_draws_uncorrelated(law):
 
 
 def test_opendp_agrees_at_large_scale():
-    """OpenDP's discrete Gaussian is another law, but at a large scale nobody can tell them apart."""
+    """OpenDP's discrete Gaussian is another distribution, but indistinguishable at a large scale."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -90,7 +90,7 @@ def test_opendp_agrees_at_large_scale():
 @pytest.mark.parametrize("law", SAMPLERS)
 @pytest.mark.parametrize("scale", [0.5, 1.0, 1.4142, 7.7, 300.0, 2.0**33])
 def test_audit_thirty_million_draws(law, scale):
-    """The same at 30 million draws, where three in a thousand shows."""
+    """With 30 million draws, an error of three in a thousand is detected."""
     draws = SAMPLERS[law](scale, 30_000_000)
     assert law_p_value(draws, law, scale) > ACCEPT
     assert law_p_value(draws, law, scale * 1.003) < REJECT

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data import Domain
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.privacy.neighbours import Adjacency
@@ -194,7 +194,7 @@ def as_given(subject: Subject, columns: NDArray[np.float64]) -> list[list[Any]]:
     """Return parsed rows as the user would give them: the reverse of `parsed`."""
     if subject.schema is None:
         return [list(row) for row in columns.T]
-    frame = frame_of(subject.schema, columns).astype(object)
+    frame = to_dataframe(subject.schema, columns).astype(object)
     return [list(row) for row in frame.where(frame.notna(), None).itertuples(index=False)]
 
 

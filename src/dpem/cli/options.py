@@ -156,7 +156,7 @@ def checked_ledger(
     **noted: str | None,
 ) -> Any:
     """Open the ledger and check that it fits the table, the adjacency and the unit of privacy."""
-    from dpem.gate.payment import opened_ledger  # noqa: PLC0415  (help and version stay quick)
+    from dpem.gate.payment import open_ledger  # noqa: PLC0415  (help and version stay quick)
 
     if path is None:
         if any(text is not None for text in noted.values()):
@@ -164,7 +164,7 @@ def checked_ledger(
                 "Expected --ledger with --purpose and --analyst, got none: there they are noted."
             )
         return None
-    ledger = opened_ledger(dpem.Ledger(path, **noted), schema)
+    ledger = open_ledger(dpem.Ledger(path, **noted), schema)
     if ledger is not None:
         ledger.check_terms(adjacency.value, unit)
     return ledger

@@ -109,7 +109,11 @@ def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
         column = next((column for column in model.schema.columns if column.name == name), None)
         if column is not None and text == "" and column.missing:
             values[name] = None
-        elif column is not None and column.kind in ("continuous", "integer") and column.writing.plain_numbers:
+        elif (
+            column is not None
+            and column.kind in ("continuous", "integer")
+            and column.cell_format.plain_numbers
+        ):
             values[name] = options.as_number(text, f"--given {name}")
         else:
             values[name] = text

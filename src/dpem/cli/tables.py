@@ -19,9 +19,9 @@ def table_format(path: Path) -> str:
 
 def as_text(frame: Any, schema: Any) -> Any:
     """Format rows for CSV."""
-    from dpem.data.to_dataframe import written_frame  # noqa: PLC0415
+    from dpem.data.to_dataframe import formatted_dataframe  # noqa: PLC0415
 
-    return frame if schema is None else written_frame(schema, frame)
+    return frame if schema is None else formatted_dataframe(schema, frame)
 
 
 class TableWriter:

@@ -1,6 +1,6 @@
-"""What is publicly known of a table, how cells become bounded integers, and where rows are.
+"""Public knowledge about a table, the conversion of cells to bounded integers, and row sources.
 
-May import: errors and argument checks alone. Never sees: noise, budgets, models.
+May import: errors and argument validation only. Never sees: noise, budgets, models.
 """
 
 from dpem.data.domain import Domain, IncompleteRows, RowGrid

@@ -1,7 +1,8 @@
-"""Cells of a table as numbers, by what the schema declares and never by looking at a column as a whole.
+"""Parse cells of a table to numbers, as the schema declares.
 
-A cell is parsed by itself. What cannot be read becomes NaN here; `Column.parse` sends it to its declared
-place. No cell raises: an error would tell of a row.
+Each cell is parsed by itself; the other cells of its column have no influence. A cell that cannot be read
+becomes NaN, and `Column.parse` replaces it as declared. No cell raises, because an exception would reveal a
+row.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data.writing import Writing
+    from dpem.data.cell_format import CellFormat
 
 __all__ = [
     "as_bytes",
@@ -27,53 +28,57 @@ __all__ = [
     "codes",
     "is_arrow",
     "is_null",
-    "nothing_raised",
     "numbers_of",
     "read_distinct",
+    "suppress_errors",
 ]
 
 
 @contextmanager
-def nothing_raised() -> Iterator[None]:
-    """Let nothing out of the block but the user's interrupt: an error would tell of a row."""
+def suppress_errors() -> Iterator[None]:
+    """Suppress every exception in the block except the user's interrupt: it would reveal a row."""
     try:
         yield
     except KeyboardInterrupt:
         raise
-    except BaseException:  # noqa: BLE001, S110  (some libraries raise others than Exception)
+    except BaseException:  # noqa: BLE001, S110  (some libraries raise exceptions outside Exception)
         pass
 
 
-def numbers_of(cells: Any, writing: Writing | None = None) -> NDArray[np.float64]:
-    """Return numbers: text is read as Python reads numbers, or as `writing` says; what is none is NaN.
+def numbers_of(cells: Any, cell_format: CellFormat | None = None) -> NDArray[np.float64]:
+    """Parse numbers; cells that are not numbers become NaN.
+
+    Text is parsed in Python's format for numbers, or in `cell_format`.
 
     Examples
     --------
     >>> numbers_of(np.array([1, True, " 2.5", "1e3", "inf", None, "old", 10**400], dtype=object))
     array([   1. ,    1. ,    2.5, 1000. ,    inf,    nan,    nan,    inf])
     """
-    if writing is not None and writing.plain_numbers:
-        writing = None
+    if cell_format is not None and cell_format.plain_numbers:
+        cell_format = None
     if is_arrow(cells):
-        return _arrow_numbers(as_bytes(cells), writing)
+        return _arrow_numbers(as_bytes(cells), cell_format)
     if cells.dtype.kind in "fiub":
         return np.asarray(cells.astype(np.float64))
-    if cells.dtype.kind in "mM":  # a moment is no number, whatever NumPy makes of it
+    if cells.dtype.kind in "mM":  # times are not numbers, although NumPy would convert them
         return np.full(len(cells), np.nan)
     if _is_text(cells):
-        try:  # all at once, with what each of them gives by itself
+        try:  # all at once, with the same result as cell by cell
             return np.array(
-                [math.nan if cell is None else _number(cell, writing) for cell in cells], dtype=np.float64
+                [math.nan if cell is None else _number(cell, cell_format) for cell in cells], dtype=np.float64
             )
         except ValueError:
             pass
-    return _one_by_one(cells, lambda cell: _number(cell, writing))
+    return _one_by_one(cells, lambda cell: _number(cell, cell_format))
 
 
 def codes(
     cells: Any, known: Mapping[str, int], key: Callable[[Any], str] | None = None
 ) -> NDArray[np.float64]:
-    """Return each cell's code among the known categories, NaN for all else; compared by `category_key`.
+    """Return the code of each cell among the known categories, NaN for other cells.
+
+    Cells and categories are compared by `category_key`.
 
     Examples
     --------
@@ -85,13 +90,13 @@ def codes(
 
 
 def read_distinct(cells: Any, read: Callable[[Any], float]) -> NDArray[np.float64]:
-    """Return what `read` makes of each cell, NaN where it fails; cells that are alike are read once."""
+    """Apply `read` to each cell, with NaN if it fails; equal cells are read once."""
     if is_arrow(cells):
         encoded = as_bytes(cells).dictionary_encode()
         found = _one_by_one(encoded.dictionary.to_pylist(), read)
         places: NDArray[np.intp] = encoded.indices.fill_null(len(found)).to_numpy()
         return np.append(found, math.nan)[places]
-    if cells.dtype.kind in "fiub":  # few values as a rule: look each of them up once
+    if cells.dtype.kind in "fiub":  # usually few different values, so each is read once
         values, places = np.unique(cells, return_inverse=True)
         found = _one_by_one(values, read)
         return np.asarray(found[places.reshape(-1)])
@@ -104,9 +109,9 @@ def read_distinct(cells: Any, read: Callable[[Any], float]) -> NDArray[np.float6
 
 
 def category_key(cell: Any) -> str:
-    """Return the text by which a cell is compared with categories; "" for what is none.
+    """Return the text by which a cell is compared with categories; "" if the cell cannot be a category.
 
-    Spaces around text do not count.
+    Spaces around text are ignored.
 
     Examples
     --------
@@ -120,56 +125,56 @@ def category_key(cell: Any) -> str:
     if isinstance(cell, bool | np.bool_):
         return "true" if cell else "false"
     if isinstance(cell, numbers.Real | decimal.Decimal):
-        # All numbers as floats: whether a library hands over integers may depend on a null elsewhere.
+        # All numbers as floats: whether a library returns integers can depend on a null in another row.
         number = float(cell)
         return str(int(number)) if number.is_integer() else repr(number)
     return ""
 
 
-def _number(cell: Any, writing: Writing | None = None) -> float:
-    if isinstance(cell, numbers.Integral):  # may be longer than any float
+def _number(cell: Any, cell_format: CellFormat | None = None) -> float:
+    if isinstance(cell, numbers.Integral):  # may exceed the range of floats
         return float(cell) if abs(int(cell)) < 2**1000 else math.copysign(math.inf, int(cell) >> 900)
     if isinstance(cell, bytes):
         cell = cell.decode()
-    if isinstance(cell, str) and writing is not None:
-        cell = writing.number_text(cell.strip())
+    if isinstance(cell, str) and cell_format is not None:
+        cell = cell_format.number_text(cell.strip())
     if isinstance(cell, str | numbers.Real | decimal.Decimal):
         return float(cell)
     return math.nan
 
 
 def is_arrow(cells: Any) -> bool:
-    """Whether cells are text in an array of Arrow, which is read many times faster than objects are."""
+    """Whether cells are text in an Arrow array, which is read many times faster than Python objects."""
     return not isinstance(cells, np.ndarray)
 
 
 def as_bytes(cells: Any) -> Any:
-    """Return text of Arrow as bytes: no cell is decoded before it is looked at by itself."""
-    import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+    """View Arrow text as bytes, so that no cell is decoded before it is parsed by itself."""
+    import pyarrow as pa  # noqa: PLC0415  (installed, because the cells come from it)
 
     large = pa.types.is_large_string(cells.type) or pa.types.is_large_binary(cells.type)
     return cells.view(pa.large_binary() if large else pa.binary())
 
 
-# Numbers that Arrow reads as Python does: both round correctly. All else is left to Python, cell by cell.
+# Numbers that Arrow parses exactly as Python does: both round correctly. Python parses all others one by one.
 _PLAIN_NUMBER = r"^[+-]?[0-9]{1,18}(\.[0-9]{0,25})?([eE][+-]?[0-9]{1,2})?$"
 
 
-def _arrow_numbers(cells: Any, writing: Writing | None) -> NDArray[np.float64]:
+def _arrow_numbers(cells: Any, cell_format: CellFormat | None) -> NDArray[np.float64]:
     import pyarrow as pa  # noqa: PLC0415
     from pyarrow import compute  # noqa: PLC0415
 
-    if writing is not None:
-        if writing.thousands is not None:
-            grouped = compute.match_substring_regex(cells, writing.grouped)
-            separated = compute.match_substring(cells, writing.thousands)
+    if cell_format is not None:
+        if cell_format.thousands is not None:
+            grouped = compute.match_substring_regex(cells, cell_format.grouped)
+            separated = compute.match_substring(cells, cell_format.thousands)
             misplaced = compute.and_(separated, compute.invert(grouped))
             cells = compute.if_else(misplaced, pa.scalar(b"?", cells.type), cells)
-            cells = compute.replace_substring(cells, writing.thousands, "")
-        if writing.decimal != ".":
+            cells = compute.replace_substring(cells, cell_format.thousands, "")
+        if cell_format.decimal != ".":
             wrong = compute.match_substring(cells, ".")  # 1.5 must not be read as 1,5
             cells = compute.if_else(wrong, pa.scalar(b"?", cells.type), cells)
-            cells = compute.replace_substring(cells, writing.decimal, ".")
+            cells = compute.replace_substring(cells, cell_format.decimal, ".")
     is_plain = compute.match_substring_regex(cells, _PLAIN_NUMBER)
     plain = compute.if_else(is_plain, cells, None)
     text = plain.view(pa.large_string() if pa.types.is_large_binary(cells.type) else pa.string())
@@ -180,7 +185,7 @@ def _arrow_numbers(cells: Any, writing: Writing | None) -> NDArray[np.float64]:
 
 
 def _is_text(cells: NDArray[Any]) -> bool:
-    """Whether all cells are text or missing: quick ways that give each the same are then open."""
+    """Whether all cells are text or missing, so that faster code with the same results applies."""
     return set(map(type, cells)) <= {str, bytes, type(None)}
 
 
@@ -191,20 +196,20 @@ def _one_by_one(cells: Sequence[Any] | NDArray[Any], parse: Callable[[Any], floa
             numbers_read[i] = parse(cell)
         except KeyboardInterrupt:
             raise
-        except BaseException:  # noqa: BLE001, S112  (whatever a cell is, it must not raise)
+        except BaseException:  # noqa: BLE001, S112  (no cell may raise)
             continue
     return numbers_read
 
 
 def is_null(cells: Any) -> NDArray[np.bool_]:
-    """Say which cells are missing as such: None, NaN, NaT, a null of their library, or blank text."""
+    """Return which cells are missing: None, NaN, NaT, a null of their library, or blank text."""
     if is_arrow(cells):
-        from pyarrow import compute  # noqa: PLC0415  (there, since the cells are)
+        from pyarrow import compute  # noqa: PLC0415  (installed, because the cells come from it)
 
         raw = as_bytes(cells)
         null = np.asarray(raw.is_null().to_numpy(zero_copy_only=False)).copy()
         printed = compute.match_substring_regex(raw, "[!-~]").fill_null(True)
-        others = np.flatnonzero(~printed.to_numpy(zero_copy_only=False))  # few: each by itself
+        others = np.flatnonzero(~printed.to_numpy(zero_copy_only=False))  # usually few cells
         null[others] = [_is_blank(cell) for cell in raw.take(others).to_pylist()]
         return null
     if cells.dtype.kind == "f":
@@ -219,7 +224,7 @@ def is_null(cells: Any) -> NDArray[np.bool_]:
 
 
 def _is_blank(cell: Any) -> bool:
-    # By the methods of the types themselves: a subclass may have others, which could raise.
+    # Call the methods of the base types: a subclass may override them and raise.
     if issubclass(type(cell), bytes):
         return not bytes.decode(cell, errors="replace").strip()
     return not str.strip(cell)

@@ -1,4 +1,4 @@
-"""One column of a table: what its values could be, and where everything else goes."""
+"""One column of a table: its possible values, and the replacement of all other cells."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.data.cell_format import CellFormat
 from dpem.data.cells import category_key, codes, is_arrow, is_null, numbers_of, read_distinct
 from dpem.data.times import TIMES, array_steps, text_of_steps, time_steps
-from dpem.data.writing import Writing
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -37,24 +37,24 @@ __all__ = [
 
 NUMBERS = ("continuous", "integer", *TIMES)
 KINDS = (*NUMBERS, "ordered", "categorical", "boolean")
-# What became of a cell: ABSENT is missing where none may be. From there on it is not as declared.
+# Findings about a cell. From ABSENT (missing in a column without missing cells) on, it is not as declared.
 READ, MISSING, ABSENT, UNREADABLE, OUTSIDE, BELOW, ABOVE = range(7)
 OTHER = "other"
 _CHARGE = ("ledger", "number", "hash")
-LARGEST = 1e100  # of a bound: beyond, squares leave the floats
+LARGEST = 1e100  # limit of bounds: squares of larger numbers overflow
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its kind, what its values could be, and where everything else goes.
+    """A declared column: its kind, its possible values, and the replacement of all other cells.
 
     Attributes
     ----------
     name : str
-        Its name.
+        The name.
     kind : {"continuous", "integer", "date", "datetime", "duration", "ordered", "categorical", "boolean"}
-        What its values are. Ordered categories are listed from low to high. Dates and times are numbers of
-        steps since 1970, durations numbers of steps.
+        The kind of its values. Ordered categories are listed from low to high. Dates and times are numbers of
+        steps since 1970, durations are numbers of steps.
     bounds : (float, float), optional
         Public limits of a number; None in a draft.
     categories : tuple, optional
@@ -62,20 +62,20 @@ class Column:
     missing : bool
         Whether a cell may be missing.
     unit : str, optional
-        The unit, for people.
+        The unit, for display.
     outside : str, int, float or bool
-        Where values go that are not declared: "clip" (a number, to the nearest bound), "missing", "other" (a
-        further category, if that is declared), or one of the categories, the first unless declared.
+        The replacement of undeclared values: "clip" (the nearest bound of a number), "missing", "other" (a
+        further category, if declared), or one of the categories, by default the first.
     bounds_cost : (float, float), optional
-        The epsilon and delta that the bounds cost, where they were estimated from rows.
+        The epsilon and delta of bounds that were estimated from rows.
     bounds_charge : (str, int, str), optional
-        The ledger's name, the number and the hash of the record that paid for the estimate.
+        The charge for the estimate: the ledger's name, and the number and hash of the record.
     bounds_insecure : bool
-        Whether the noise of the estimate came from a seed: nothing fitted with these bounds is private.
+        Whether the estimate had seeded noise, so that no fit with these bounds is private.
     from_rows : bool
-        Whether bounds or categories were chosen by someone who had looked at rows. Statements say so.
-    writing : Writing
-        How cells are written.
+        Whether somebody chose bounds or categories after looking at rows. Statements say so.
+    cell_format : CellFormat
+        The format of the cells.
     """
 
     name: str
@@ -89,12 +89,12 @@ class Column:
     bounds_charge: tuple[str, int, str] | None = None
     bounds_insecure: bool = False
     from_rows: bool = False
-    writing: Writing = field(default_factory=Writing)
+    cell_format: CellFormat = field(default_factory=CellFormat)
 
     def __post_init__(self) -> None:
-        # What only rows would fill, if it were left until then, tells a pickle whether there were any.
+        # If only rows filled these caches, a pickle would reveal whether the table has rows.
         if self.is_number:
-            self._not_there  # noqa: B018
+            self._na_numbers  # noqa: B018
         else:
             self._codes  # noqa: B018
 
@@ -110,28 +110,28 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the column's numbers are whole: integers, and steps of time."""
+        """Whether the column holds whole numbers: integers, or steps of time."""
         return self.kind == "integer" or self.is_time
 
     @property
     def resolution(self) -> str:
         """The step of dates, times and durations."""
-        return self.writing.resolution or "second"
+        return self.cell_format.resolution or "second"
 
     @property
     def unit_shown(self) -> str | None:
-        """The unit to show: days since 1970 for dates, and so on for other times."""
+        """The unit for display; for times without a unit, such as "days since 1970"."""
         if self.unit is not None or not self.is_time:
             return self.unit
         return f"{self.resolution}s" + (" since 1970" if self.kind != "duration" else "")
 
     @property
     def step_unit(self) -> str | None:
-        """The unit of differences: days between dates, and the column's own unit elsewhere."""
+        """The unit of differences: days for dates, else the column's own unit."""
         return f"{self.resolution}s" if self.is_time else self.unit
 
     def value_text(self, value: float) -> str:
-        """Return a number of the column in words: a date for dates."""
+        """Format a number of the column as text, such as a date."""
         if self.is_time:
             return text_of_steps(value, self.kind, self.resolution)
         return f"{value:.10g}"
@@ -143,35 +143,35 @@ class Column:
 
     @property
     def limits(self) -> tuple[float, float]:
-        """The bounds of a number, the first and the last code of categories."""
+        """The bounds of a number, or the first and the last code of categories."""
         if self.bounds is not None:
             return self.bounds
         if self.categories is None:
-            raise InvalidArgumentError(self.what_lacks)
+            raise InvalidArgumentError(self.completeness_error)
         return 0.0, float(len(self.categories) - 1)
 
     @property
-    def what_lacks(self) -> str:
-        """What a draft still needs, in the words of an error."""
+    def completeness_error(self) -> str:
+        """The error message for a column without bounds or categories."""
         if self.is_number:
             what, remedy = "bounds", "such as bounds=[0, 100], or estimate them with dpem.private_bounds"
         else:
             what, remedy = "categories", 'such as categories=["a", "b"]'
-        return f"Expected public {what} for column {self.name!r}, got none. Declare them, {remedy}."
+        return f"Expected public {what} for column {self.name!r}, got none. Declare {what}, {remedy}."
 
     @cached_property
     def _codes(self) -> dict[str, int]:
         if self.kind == "boolean":
-            return self.writing.codes()
+            return self.cell_format.codes()
         found = {category_key(category): code for code, category in enumerate(self.categories or ())}
         for code, category in enumerate(self.categories or ()):
-            if isinstance(category, bool):  # also as others write them
+            if isinstance(category, bool):  # also match "True" and "TRUE"
                 found = {str(category): code, str(category).upper(): code} | found
         return found
 
     @property
     def _fallback(self) -> float:
-        """Where an unreadable or unknown cell goes: NaN is missing."""
+        """The replacement of an unreadable or unknown cell; NaN means missing."""
         if self.missing and (self.is_number or self.outside == "missing"):
             return math.nan
         if self.is_number:
@@ -183,11 +183,11 @@ class Column:
         return float(self._codes[category_key(self.outside)])
 
     def parse(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-        """Return numbers or codes, NaN for what is missing, and what became of each cell.
+        """Parse cells to numbers or codes (NaN for missing cells), and return a finding for each cell.
 
-        That is READ, MISSING where cells may be missing and ABSENT where not, UNREADABLE for what is no such
-        value, OUTSIDE the categories, BELOW or ABOVE the bounds. No cell raises, and no cell changes what
-        another one becomes.
+        The finding is READ, MISSING (cells may be missing), ABSENT (missing, but cells may not be),
+        UNREADABLE, OUTSIDE the categories, BELOW or ABOVE the bounds. No cell raises, and no cell influences
+        another.
 
         Examples
         --------
@@ -199,9 +199,9 @@ class Column:
         null = is_null(cells)
         found = np.zeros(len(null), dtype=np.int8)
         values = self._numbers(cells) if self.is_number else self._codes_of(cells)
-        if self.writing.na_values:
-            null |= codes(cells, dict.fromkeys(self.writing.na_values, 1)) == 1
-            null |= np.isin(values, self._not_there)  # however such a number or date is stored
+        if self.cell_format.na_values:
+            null |= codes(cells, dict.fromkeys(self.cell_format.na_values, 1)) == 1
+            null |= np.isin(values, self._na_numbers)  # in whatever type such a number or date is stored
         unreadable = np.isnan(values)
         if self.is_number:
             low, high = self.limits
@@ -214,7 +214,7 @@ class Column:
             found[unreadable] = UNREADABLE
         else:
             inside = values
-            if self.outside != OTHER:  # where "other" is declared, such a cell is one of it
+            if self.outside != OTHER:  # if "other" is declared, such a cell is as declared
                 found[unreadable] = OUTSIDE if self.kind != "boolean" else UNREADABLE
         inside[unreadable] = self._fallback
         inside[null] = np.nan if self.missing else self._fallback
@@ -222,28 +222,28 @@ class Column:
         return inside, found
 
     @cached_property
-    def _not_there(self) -> NDArray[np.float64]:
-        """The na_values of a column of numbers, as numbers."""
-        if not self.is_number or not self.writing.na_values:
+    def _na_numbers(self) -> NDArray[np.float64]:
+        """The na_values of a numeric column, as numbers."""
+        if not self.is_number or not self.cell_format.na_values:
             return np.empty(0)
-        cells = np.array(self.writing.na_values, dtype=object)
+        cells = np.array(self.cell_format.na_values, dtype=object)
         words = self._numbers(cells)
-        if self.is_time:  # also as ISO 8601
-            iso = replace(self.writing, format=None, na_values=())
-            words = np.append(words, replace(self, writing=iso)._numbers(cells))
+        if self.is_time:  # also in ISO 8601
+            iso = replace(self.cell_format, format=None, na_values=())
+            words = np.append(words, replace(self, cell_format=iso)._numbers(cells))
         return words[~np.isnan(words)]
 
     def _numbers(self, cells: Any) -> NDArray[np.float64]:
         if not self.is_time:
-            return numbers_of(cells, self.writing)
+            return numbers_of(cells, self.cell_format)
         if not is_arrow(cells) and cells.dtype.kind in "mM":
             return array_steps(cells, self.kind, self.resolution)
-        form = self.writing.format
+        form = self.cell_format.format
         return read_distinct(cells, lambda cell: time_steps(cell, self.kind, self.resolution, form))
 
     def _codes_of(self, cells: Any) -> NDArray[np.float64]:
         if self.kind == "boolean":
-            if not is_arrow(cells) and cells.dtype.kind == "b":  # of that type: no words are needed
+            if not is_arrow(cells) and cells.dtype.kind == "b":  # stored as booleans: no words to parse
                 return np.asarray(cells, dtype=np.float64)
             known = {True: 1.0, False: 0.0}
             words = self._codes
@@ -258,7 +258,7 @@ class Column:
         return codes(cells, self._codes, lambda cell: _number_key(cell, self._codes))
 
     def describe(self) -> str:
-        """Return in words what values could be."""
+        """Describe the possible values in words."""
         if self.bounds is not None:
             low, high = map(self.value_text, self.bounds)
             words = f"{low} to {high}" + (f" {self.unit}" if self.unit else "")
@@ -276,7 +276,7 @@ class Column:
         return words + (", chosen after looking at rows" if self.from_rows else "")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration that makes this column."""
+        """Return the declaration of this column."""
         declared: dict[str, Any] = {"kind": self.kind}
         if self.bounds is not None:
             declared["bounds"] = list(map(self.value_text, self.bounds) if self.is_time else self.bounds)
@@ -289,18 +289,18 @@ class Column:
         if self.unit is not None:
             declared["unit"] = self.unit
         usual = default_outside(self.kind, self.categories, missing=self.missing)
-        if (type(self.outside), self.outside) != (type(usual), usual):  # true is not 1
+        if (type(self.outside), self.outside) != (type(usual), usual):  # distinguishes true from 1
             declared["outside"] = self.outside
         if self.bounds_cost is not None:
             declared["bounds_cost"] = list(self.bounds_cost)
         if self.bounds_charge is not None:
             declared["bounds_charge"] = dict(zip(_CHARGE, self.bounds_charge, strict=True))
         declared |= {name: True for name in ("bounds_insecure", "from_rows") if getattr(self, name)}
-        return declared | self.writing.to_dict(self.kind)
+        return declared | self.cell_format.to_dict(self.kind)
 
 
 def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: bool) -> Any:
-    """Return where undeclared values go unless something else is declared."""
+    """Return the default replacement of undeclared values."""
     if kind in NUMBERS:
         return "clip"
     if missing:
@@ -309,7 +309,7 @@ def default_outside(kind: str, categories: Sequence[Any] | None, *, missing: boo
 
 
 def _number_key(cell: Any, known: Mapping[str, int]) -> str:
-    """Return the key of a cell; text such as "1.0" is the number 1, where only that is known."""
+    """Return the key of a cell; text such as "1.0" counts as 1 if only "1" is known."""
     key = category_key(cell)
     if key not in known and key[-2:] == ".0" and key[:-2] in known:
         return key[:-2]

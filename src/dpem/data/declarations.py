@@ -1,4 +1,4 @@
-"""Declarations of columns, as users write them: checked, with the column's name in every error."""
+"""Validation of column declarations; every message contains the name of the column."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from dpem import _validate
+from dpem.data.cell_format import KEYS as FORMAT_KEYS
+from dpem.data.cell_format import CellFormat, declared_format
 from dpem.data.cells import category_key
 from dpem.data.column import _CHARGE, KINDS, LARGEST, NUMBERS, OTHER, Column, default_outside
 from dpem.data.times import TIMES, time_steps
-from dpem.data.writing import KEYS as WRITING_KEYS
-from dpem.data.writing import Writing, declared_writing
 from dpem.errors import InvalidArgumentError
 
 __all__ = ["declared_column"]
@@ -30,25 +30,25 @@ _KEYS = {
     "bounds_charge",
     "bounds_insecure",
     "from_rows",
-    *WRITING_KEYS,
+    *FORMAT_KEYS,
 }
 
 
 def declared_column(name: Any, declared: Any) -> Column:
-    """Return the column that a declaration makes, checked."""
+    """Validate a declaration and return its column."""
     _validate.text(name, "column name")
     if not isinstance(declared, Mapping):
         raise _validate.fail(
             f"a mapping for column {name!r}",
             name,
             declared,
-            'Such as {"kind": "continuous", "bounds": [0, 1]}.',
+            'Pass a mapping such as {"kind": "continuous", "bounds": [0, 1]}.',
         )
     unknown = [_validate.shown(key) for key in declared if key not in _KEYS]
     if unknown:
         raise InvalidArgumentError(
-            f"Expected kind, bounds, categories, missing, unit, outside, {', '.join(WRITING_KEYS)} for "
-            f"column {name!r}, got {', '.join(sorted(unknown))} too."
+            f"Expected kind, bounds, categories, missing, unit, outside, {', '.join(FORMAT_KEYS)} for "
+            f"column {name!r}, got the unknown {', '.join(sorted(unknown))}. Correct or remove it."
         )
     kind = _validate.one_of(declared.get("kind"), f"kind of column {name!r}", KINDS)
     for key, allowed in (
@@ -58,14 +58,17 @@ def declared_column(name: Any, declared: Any) -> Column:
         ("categories", kind in {"ordered", "categorical"}),
     ):
         if declared.get(key) is not None and not allowed:
-            raise InvalidArgumentError(f"Expected no {key} for column {name!r} of kind {kind!r}.")
+            raise InvalidArgumentError(
+                f"Expected no {key} for column {name!r} of kind {kind!r}, got {key}. Leave {key} out, or "
+                f"change the kind."
+            )
     missing, unit = _missing_and_unit(name, declared)
-    writing = declared_writing(name, kind, declared)
+    cell_format = declared_format(name, kind, declared)
     bounds = None
     if declared.get("bounds") is not None:
         given = declared["bounds"]
         shown = list(map(str, given)) if kind in TIMES and isinstance(given, list | tuple) else None
-        bounds = _bounds(name, _in_steps(name, kind, writing, given), shown)
+        bounds = _bounds(name, _in_steps(name, kind, cell_format, given), shown)
     if kind == "integer" and bounds is not None and any(bound != round(bound) for bound in bounds):
         raise _validate.fail(f"whole numbers as bounds of column {name!r}", "bounds", list(bounds))
     categories: tuple[Any, ...] | None = (False, True) if kind == "boolean" else None
@@ -87,7 +90,7 @@ def declared_column(name: Any, declared: Any) -> Column:
         unit,
         outside,
         **_origin(name, declared),
-        writing=writing,
+        cell_format=cell_format,
     )
 
 
@@ -99,7 +102,7 @@ def _missing_and_unit(name: str, declared: Mapping[str, Any]) -> tuple[bool, str
 
 
 def _origin(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where bounds came from: what an estimate cost, who paid, and whether anyone looked at rows."""
+    """Validate the origin of bounds: cost and charge of an estimate, and whether somebody looked at rows."""
     cost, charge = declared.get("bounds_cost"), declared.get("bounds_charge")
     marks = {mark: declared.get(mark, False) for mark in ("bounds_insecure", "from_rows")}
     for mark, value in marks.items():
@@ -107,7 +110,8 @@ def _origin(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
             raise _validate.fail(f"true or false for column {name!r}", mark, value)
     if cost is None and (charge is not None or marks["bounds_insecure"]):
         raise InvalidArgumentError(
-            f"Expected bounds_cost for column {name!r}, whose bounds were estimated, got none."
+            f"Expected bounds_cost for column {name!r}, whose bounds were estimated, got no bounds_cost. "
+            f"Copy bounds_cost from the schema that the estimate returned."
         )
     return marks | {
         "bounds_cost": None if cost is None else _cost(name, cost),
@@ -115,8 +119,8 @@ def _origin(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _in_steps(name: str, kind: str, writing: Writing, declared: Any) -> Any:
-    """Return the bounds of dates, times and durations as numbers of steps; others as they are."""
+def _in_steps(name: str, kind: str, cell_format: CellFormat, declared: Any) -> Any:
+    """Convert bounds of dates, times and durations to numbers of steps; leave other bounds unchanged."""
     if isinstance(declared, np.ndarray):
         declared = list(declared)
     if kind not in TIMES or not isinstance(declared, Sequence) or isinstance(declared, str):
@@ -124,7 +128,7 @@ def _in_steps(name: str, kind: str, writing: Writing, declared: Any) -> Any:
     steps = []
     for bound in declared:
         try:
-            steps.append(time_steps(bound, kind, str(writing.resolution), None))
+            steps.append(time_steps(bound, kind, str(cell_format.resolution), None))
         except (TypeError, ValueError, OverflowError) as error:
             form = "'1 day, 2:30:00', or numbers," if kind == "duration" else "'2024-01-31'"
             raise _validate.fail(f"bounds of column {name!r} such as {form}", "bounds", str(bound)) from error
@@ -139,7 +143,7 @@ def _bounds(name: str, declared: Any, shown: Any = None) -> tuple[float, float]:
             f"bounds [low, high] for column {name!r}",
             "bounds",
             declared,
-            "Declare what values could be, from public knowledge.",
+            "Declare the range of possible values, from public knowledge.",
         ) from error
     low, high = _validate.real(low, f"bounds of {name!r}"), _validate.real(high, f"bounds of {name!r}")
     if not -np.inf < low < high < np.inf:
@@ -163,17 +167,17 @@ def _categories(name: str, declared: Any) -> tuple[Any, ...]:
             f"text or numbers as categories of column {name!r}",
             "categories",
             list(categories),
-            "Blank text is a missing cell: leave it out and declare missing = true.",
+            "Blank text means a missing cell: leave it out and declare missing = true.",
         )
     keys = [category_key(category) for category in categories]
     doubled = sorted(key for key, count in Counter(keys).items() if count > 1)
     if doubled:
         raise InvalidArgumentError(
-            f"Expected categories of column {name!r} that differ, got {', '.join(map(repr, doubled))} more "
-            f"than once (numbers and their text are the same category)."
+            f"Expected different categories of column {name!r}, got {', '.join(map(repr, doubled))} more "
+            f"than once. List each once: a number and its text are the same category."
         )
     if len(categories) < 2:
-        raise _validate.fail(f"two categories or more for column {name!r}", "categories", list(categories))
+        raise _validate.fail(f"at least two categories for column {name!r}", "categories", list(categories))
     return categories
 
 
@@ -182,7 +186,7 @@ def _plain(item: Any) -> Any:
 
 
 def _is_category(item: Any) -> bool:
-    """Whether a value can be a category: text that a file can hold, or a number that is a float."""
+    """Whether a value can be a category: non-blank text in valid Unicode, or a finite number."""
     if not isinstance(item, str | int | float):
         return False
     try:
@@ -198,13 +202,13 @@ def _check_outside(
         return
     if kind in NUMBERS:
         allowed = _is_category(outside) and outside == "clip"
-        words = "'clip', or 'missing' where missing is true,"
+        words = "'clip', or 'missing' if missing is true,"
     else:
         allowed = _is_category(outside) and (
             (kind == "categorical" and outside == OTHER)
             or (categories is not None and category_key(outside) in map(category_key, categories))
         )
-        words = "one of the categories, 'other' where they have no order, or 'missing' where missing is true,"
+        words = "one of the categories, 'other' if they have no order, or 'missing' if missing is true,"
     if not allowed:
         raise _validate.fail(f"{words} for column {name!r}", "outside", outside)
 

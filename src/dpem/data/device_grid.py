@@ -1,7 +1,7 @@
-"""Rows onto the grid on a device: the same steps as `Domain.to_grid`, operation by operation, the same bits.
+"""`Domain.to_grid` on a device: the same operations in the same order, with the same bits.
 
-Each step is one operation of PyTorch, so that nothing is fused; divisors are tensors, since PyTorch
-multiplies by the reciprocal of a number.
+Each step is one PyTorch operation, so that none are fused. Divisors are tensors, because PyTorch replaces
+division by a number with multiplication by its reciprocal.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["norm_squared", "on_device", "root", "to_grid"]
 
 
 def on_device(values: object, like: torch.Tensor) -> torch.Tensor:
-    """Return public numbers in float64 on the device of a tensor."""
+    """Copy public numbers as float64 to the device of a tensor."""
     return torch.as_tensor(np.asarray(values, dtype=np.float64), device=like.device)
 
 
 def to_grid(domain: Domain, columns: torch.Tensor) -> torch.Tensor:
-    """Turn a block of shape (columns, rows) into integers of norm at most 2^24 per row."""
+    """Convert a block of shape (columns, rows) to integers, with a norm of at most 2^24 for each row."""
     d = domain.n_columns
     u = columns
     if domain.low is not None and domain.high is not None:
@@ -46,12 +46,12 @@ def to_grid(domain: Domain, columns: torch.Tensor) -> torch.Tensor:
 
 
 def root(x: torch.Tensor) -> torch.Tensor:
-    """Return square roots, correctly rounded: PyTorch's are not, on some processors."""
+    """Return correctly rounded square roots, which PyTorch's are not on some processors."""
     return torch.sqrt(x) if x.is_cuda else torch.from_numpy(np.sqrt(x.numpy()))
 
 
 def norm_squared(columns: torch.Tensor) -> torch.Tensor:
-    """Return every row's squared norm, summed column by column in a fixed order."""
+    """Return the squared norm of every row, summed column by column in a fixed order."""
     total = columns[0] * columns[0]
     for column in columns[1:]:
         total += column * column

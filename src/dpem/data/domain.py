@@ -1,9 +1,9 @@
-r"""The public domain of rows: a ball that contains whatever a row could be, and the integer grid on it.
+r"""The public domain of rows: a ball that contains every possible row, and the integer grid on it.
 
 A row x is clipped to the declared bounds, mapped to ``u = (x - centre) / radius`` in the unit ball, clipped
-there, and rounded to multiples of 2^-24. From then on it is a vector of integers whose Euclidean norm is at
-most 2^24, checked in integers; sums of such rows are exact. Every step works on one row at a time, in a fixed
-order, so that no row can change another's bits.
+there, and rounded to multiples of 2^-24. The result is a vector of integers whose Euclidean norm is at most
+2^24, checked in integers. Sums of such vectors are exact. Every step works on one row at a time, in a fixed
+order, so that no row can change the bits of another.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ __all__ = ["GRID", "Domain", "IncompleteRows", "RowGrid", "norm_squared"]
 
 GRID_BITS = 24
 GRID = 2.0**GRID_BITS
-_SMALLEST_RADIUS = 1e-100  # beyond, squares leave the floats
+_SMALLEST_RADIUS = 1e-100  # squares of smaller numbers underflow
 
 
 class RowGrid(Protocol):
-    """What turns rows into integers of at most 24 bits, one row at a time.
+    """A map from rows to integers of at most 24 bits, one row at a time.
 
-    What they mean, and what bounds them, is between a grid and the statistics of its rows: most are points of
-    norm at most 2^24.
+    Each statistic expects rows of a particular grid, and relies on the bounds of that grid. Most grids map
+    rows to points of norm at most 2^24.
     """
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of shape (columns, rows) into integers (as floats), NaN where something is missing."""
+        """Convert a block of shape (columns, rows) to integers (as floats), with NaN for missing cells."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Domain:
-    """A public ball or ellipsoid in the user's units, with column bounds where they were declared.
+    """A public ball or ellipsoid in the user's units, with column bounds if they were declared.
 
     Attributes
     ----------
     centre : ndarray of shape (d,)
-        Its centre.
+        The centre.
     scale : ndarray of shape (d,)
-        What becomes 1 along each column. All equal (the radius of a ball) where distances must keep their
-        proportions.
+        The half-axes: a distance of `scale[j]` along column j becomes 1. All are equal (the radius of a ball)
+        if distances keep their proportions.
     low, high : ndarray of shape (d,), or None
-        Column bounds that rows are clipped to first.
+        Column bounds, to which rows are clipped first.
     schema : Schema, optional
-        What the bounds were declared in.
+        The schema that declares the bounds.
     keeps_distances : bool
-        Whether distances keep their proportions; else columns are scaled by the widths of their bounds.
+        Whether distances keep their proportions; if not, columns are scaled by the widths of their bounds.
     """
 
     centre: NDArray[np.float64]
@@ -79,10 +79,10 @@ class Domain:
         names: Sequence[str] | None = None,
         keep_distances: bool = True,
     ) -> Domain:
-        """Build the domain from an estimator's arguments: exactly one of the three must be given.
+        """Build the domain from exactly one of the arguments `bounds`, `data_norm` and `schema`.
 
-        With `keep_distances`, a box lies in a ball in the user's units. Without, every column is scaled by
-        its own bounds, so that a column in small units is not lost beside one in large units.
+        With `keep_distances`, the box of the bounds is enclosed in a ball in the user's units. Without, every
+        column is scaled by its own bounds, so that columns with small units count as much as others.
         """
         given = [
             n for n, v in (("bounds", bounds), ("data_norm", data_norm), ("schema", schema)) if v is not None
@@ -92,7 +92,7 @@ class Domain:
             raise InvalidArgumentError(
                 f"Expected exactly one of bounds, data_norm and schema, got {' and '.join(given) or 'none'}. "
                 f"Declare public limits{columns}, such as bounds=(low, high) with numbers or one per column, "
-                f"or data_norm=R for rows of norm at most R. They are never read from the data."
+                f"or data_norm=R for rows of norm at most R. dpem never infers limits from the data."
             )
         if data_norm is not None:
             radius = _validate.within(data_norm, "data_norm", _SMALLEST_RADIUS, 1 / _SMALLEST_RADIUS)
@@ -103,7 +103,7 @@ class Domain:
         with np.errstate(all="ignore"):
             centre = (low + high) / 2
             widest = float((high - low).max())
-            # Rounded up a little: the corners of the box stay inside.
+            # Rounded up slightly, so that the corners of the box stay inside.
             if keep_distances:
                 radius = widest * np.sqrt((((high - low) / widest / 2) ** 2).sum()) * (1 + 1e-12)
                 scale = np.full(n_columns, radius)
@@ -122,29 +122,29 @@ class Domain:
 
     @property
     def n_columns(self) -> int:
-        """How many columns a row has."""
+        """The number of columns."""
         return len(self.centre)
 
     @property
     def radius(self) -> float:
-        """The radius of the ball, where distances keep their proportions; else the largest scale."""
+        """The radius of the ball; the longest half-axis of an ellipsoid."""
         return float(self.scale.max())
 
     @property
     def distance_unit(self) -> float:
-        """What a distance of 1 in the scaled ball is: in the user's units, or in public widths of columns."""
+        """The distance that 1 in the unit ball stands for, in the user's units or in widths of the bounds."""
         if self.low is None or self.high is None or self.keeps_distances:
             return self.radius
         return float(self.scale[0] / (self.high[0] - self.low[0]))
 
     @property
     def source(self) -> str:
-        """Where the bounds came from, for the privacy statement."""
+        """The origin of the bounds, for the privacy statement."""
         return "declared" if self.schema is None else self.schema.source
 
     @property
     def box(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The bounds of the columns; of a ball, those of the box around it."""
+        """The bounds of the columns, or of the box around the ball if none were declared."""
         if self.low is not None and self.high is not None:
             return self.low, self.high
         return self.centre - self.scale, self.centre + self.scale
@@ -157,9 +157,9 @@ class Domain:
         return (self.low - self.centre) / self.scale * GRID, (self.high - self.centre) / self.scale * GRID
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of shape (columns, rows) into integers (as floats) of norm at most 2^24 per row.
+        """Convert a block of shape (columns, rows) to integers (as floats) of norm at most 2^24 for each row.
 
-        A row with a value that is no finite number becomes zero, the centre of the domain: rows are never
+        A row with a cell that is not a finite number becomes zero, the centre of the domain. Rows are never
         dropped and never raise.
         """
         d = self.n_columns
@@ -174,18 +174,19 @@ class Domain:
             good = np.isfinite(columns).all(axis=0)
             norm = np.sqrt(norm_squared(u))
             good &= np.isfinite(norm)
-            # Rounding moves a row by at most sqrt(d)/2 grid steps: room for that, and for float error.
+            # Rounding moves a row by at most sqrt(d)/2 grid steps. Leave room for that, and for float error.
             largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
             scale = GRID * np.minimum(1.0, largest / np.maximum(norm, largest))
             np.multiply(u, scale, out=u)
         np.rint(u, out=u)
         u[:, ~good] = 0.0
-        # The bound that every sensitivity rests on, in exact integers (float64 holds them below 2^53).
+        # Every sensitivity relies on this bound. It is checked in integers, which float64 holds exactly below
+        # 2^53.
         u[:, norm_squared(u) > GRID * GRID] = 0.0
         return u
 
     def to_grid_tensor(self, columns: Any) -> Any:
-        """`to_grid` for a tensor on a device."""
+        """Convert a tensor on a device, as `to_grid` does."""
         from dpem.data import device_grid  # noqa: PLC0415  (needs the extra `gpu`)
 
         return device_grid.to_grid(self, columns)
@@ -206,7 +207,7 @@ class Domain:
         return scaled + self.centre
 
     def clip(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Move rows of shape (n, d) in the user's units into the bounds, or into the ball."""
+        """Clip rows of shape (n, d) in the user's units to the bounds, or to the ball."""
         if self.low is not None and self.high is not None:
             return np.minimum(np.maximum(rows, self.low), self.high)
         relative = rows - self.centre
@@ -219,7 +220,7 @@ class Domain:
         return onto_grid(u * GRID)
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:
-        """Return the bounds in words, for the privacy statement."""
+        """Describe the bounds in words, for the privacy statement."""
         if self.schema is not None:
             return self.schema.describe()
         if self.low is None or self.high is None:
@@ -233,12 +234,12 @@ class Domain:
 
 @dataclass(frozen=True, eq=False)
 class IncompleteRows:
-    """The grid of a domain for rows whose cells may be missing (a `RowGrid`): NaN stays NaN."""
+    """A `RowGrid` of a domain for rows with missing cells: NaN stays NaN."""
 
     domain: Domain
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of shape (columns, rows) into integers; what is no finite number stays NaN, alone."""
+        """Convert a block of shape (columns, rows) to integers; only cells that are not finite become NaN."""
         missing = ~np.isfinite(columns)
         grid = self.domain.to_grid(np.where(missing, self.domain.centre[:, None], columns))
         grid[missing] = np.nan
@@ -246,7 +247,7 @@ class IncompleteRows:
 
 
 def norm_squared(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return every row's squared norm, summed column by column in a fixed order."""
+    """Return the squared norm of every row, summed column by column in a fixed order."""
     total: NDArray[np.float64] = columns[0] * columns[0]
     for column in columns[1:]:
         total += column * column
@@ -263,7 +264,7 @@ def onto_grid(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _column_bounds(bounds: Any, n_columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    remedy = "Give bounds=(low, high), each a number or one number per column."
+    remedy = "Pass bounds=(low, high), each a number or one number per column."
     try:
         low, high = bounds
         low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_columns,)) for b in (low, high))

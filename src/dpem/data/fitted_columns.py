@@ -1,4 +1,4 @@
-"""The columns of a fit, kept and compared as scikit-learn does."""
+"""Column names and number of columns of a fitted estimator, handled as in scikit-learn."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_columns", "keep_columns"]
 
 
 def keep_columns(estimator: Any, source: RowSource) -> None:
-    """Note the columns of a finished fit."""
+    """Store the columns of a finished fit on the estimator."""
     estimator.n_features_in_ = source.n_columns
     if source.names is not None:
         estimator.feature_names_in_ = np.array(source.names, dtype=object)
@@ -26,12 +26,12 @@ def keep_columns(estimator: Any, source: RowSource) -> None:
 
 
 def check_columns(estimator: Any, source: RowSource) -> None:
-    """Raise unless the columns are those of the fit; the words are scikit-learn's."""
+    """Raise unless the columns are those of the fit, with the messages of scikit-learn."""
     check_is_fitted(estimator)
     names = getattr(estimator, "feature_names_in_", None)
     if (names is None) != (source.names is None) and getattr(estimator, "schema", None) is None:
         has, other = ("has", "without") if names is None else ("does not have valid", "with")
-        warn(  # in scikit-learn's words
+        warn(  # the message of scikit-learn
             f"X {has} feature names, but {type(estimator).__name__} was fitted {other} feature names",
             UserWarning,
         )

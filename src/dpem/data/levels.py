@@ -1,7 +1,8 @@
-"""What a column's cells can be, as a list of public levels: categories, whole numbers, parts of bounds.
+"""Levels of a column: a public list of its possible values, or of intervals of values.
 
-Any kind of column becomes codes that can be counted. A number at a bound is a level of its own: that is where
-zeros and clipped values pile up. A missing cell is the last level, where the schema allows one.
+Levels turn a column of any kind into codes that can be counted. A level is a category, a whole number, or a
+part of the bounds. Each bound is a level of its own, because zeros and clipped values accumulate there. If
+the schema allows missing cells, the last level is "missing".
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnLevels", "LevelGrid"]
 
-_PARTS = 256  # of what lies between two bounds
-_COARSE = 16  # runs of neighbouring levels that are counted as well
-_FEW = 32  # levels that need no such runs
+_PARTS = 256  # intervals between the bounds of a column
+_COARSE = 16  # coarse parts that are counted as well
+_FEW = 32  # columns with at most so many levels have no coarse parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,52 +33,53 @@ class ColumnLevels:
     Attributes
     ----------
     column : Column
-        What the schema declares.
+        The declared column.
     """
 
     column: Column
 
     @property
     def is_ordered(self) -> bool:
-        """Whether neighbouring levels mean similar things."""
+        """Whether the levels have an order."""
         return self.column.kind != "categorical"
 
     def __post_init__(self) -> None:
-        # What only rows would fill, if it were left until then, tells a pickle whether there were any.
+        # If only rows filled this cache, a pickle would reveal whether the table has rows.
         if not self.is_listed:
             self.edges  # noqa: B018
 
     @cached_property
     def is_listed(self) -> bool:
-        """Whether every value is a level: categories, and whole numbers within a short range."""
+        """Whether each value has a level of its own: categories, and whole numbers in a short range."""
         low, high = self.column.limits
         return not self.column.is_number or (self.column.is_whole and high - low <= _PARTS + 1)
 
     @cached_property
     def edges(self) -> NDArray[np.float64]:
-        """Where parts begin and end, one more than parts; of whole numbers, the first of each part."""
+        """The edges of the parts, one more than there are parts; for integers, the first of each part."""
         low, high = self.column.limits
         if not self.column.is_whole:
             return np.linspace(low, high, _PARTS + 1)
-        # Between the bounds, which are levels of their own.
+        # Exclude the bounds, which are levels of their own.
         return np.floor(np.linspace(low + 1, high, _PARTS + 1))
 
     @cached_property
     def n_values(self) -> int:
-        """How many levels hold values."""
+        """The number of levels without "missing"."""
         low, high = self.column.limits
         return int(high - low) + 1 if self.is_listed else _PARTS + 2
 
     @property
     def size(self) -> int:
-        """How many levels there are, with the missing cell's."""
+        """The number of levels, including "missing"."""
         return self.n_values + self.column.missing
 
     @cached_property
     def parts(self) -> NDArray[np.intp] | None:
-        """The coarse part of each level, where levels are ordered and many: neighbours, about 16 each.
+        """The coarse part of each level, or None if levels are few or have no order.
 
-        Noise adds up over many levels, so that their parts are worth counting too.
+        Sixteen coarse parts are runs of neighbouring levels. They are counted as well, because noise adds up
+        over many levels.
         """
         if not self.is_ordered or self.n_values <= _FEW:
             return None
@@ -85,7 +87,7 @@ class ColumnLevels:
         return np.append(parts, _COARSE) if self.column.missing else parts
 
     def codes(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the level of each parsed value, one at a time; NaN is the missing cell.
+        """Return the level of each parsed value; NaN is a missing cell.
 
         Examples
         --------
@@ -100,22 +102,22 @@ class ColumnLevels:
         else:
             level = np.searchsorted(self.edges[1:-1], values, side="right") + 1.0
             level = np.where(values <= low, 0.0, np.where(values >= high, _PARTS + 1.0, level))
-        # A cell that is missing where none may be has been given a value by the schema.
+        # In a column without missing cells, `Column.parse` has replaced every NaN.
         return np.where(np.isnan(values), self.size - 1.0, level)
 
     @cached_property
     def log_widths(self) -> NDArray[np.float64]:
-        """The logarithm of what each level holds: a length, or a number of whole numbers; 0 for one value."""
+        """The logarithm of the width of each level: a length, or a count of integers; 0 for one value."""
         widths = np.ones(self.size)
         if not self.is_listed:
-            # Bounds so close that floats between them run out leave parts that hold next to nothing.
+            # If bounds are so close that floats between them run out, some parts are almost empty.
             closest = np.spacing(np.abs(self.edges).max())
             widths[1 : _PARTS + 1] = np.maximum(np.diff(self.edges), closest)
         return np.log(widths)
 
     @cached_property
     def lower_edges(self) -> NDArray[np.float64]:
-        """Where each level of values begins."""
+        """The lower edge of each level, without "missing"."""
         low, high = self.column.limits
         if self.is_listed:
             return np.asarray(np.arange(self.n_values) + low, dtype=np.float64)
@@ -123,7 +125,7 @@ class ColumnLevels:
 
     @cached_property
     def centres(self) -> NDArray[np.float64]:
-        """The mean of each level's values; codes of categories; NaN for the missing cell."""
+        """The centre of each level; the code for categories, NaN for "missing"."""
         low, high = self.column.limits
         if self.is_listed:
             values = np.arange(self.n_values) + float(low)
@@ -133,7 +135,7 @@ class ColumnLevels:
         return np.asarray(np.append(values, np.nan) if self.column.missing else values, dtype=np.float64)
 
     def values(self, levels: NDArray[np.intp], uniform: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return a value of each level, by a number from 0 to 1: evenly within it; NaN for the missing."""
+        """Draw a value from each level, given uniform numbers from 0 to 1; NaN for "missing"."""
         if self.is_listed:
             return self.centres[levels]
         low, high = self.column.limits
@@ -151,7 +153,7 @@ class ColumnLevels:
 
 @dataclass(frozen=True, eq=False)
 class LevelGrid:
-    """Rows as the levels of their cells (a `RowGrid`)."""
+    """A `RowGrid` that maps cells to levels."""
 
     schema: Schema
 
@@ -162,12 +164,12 @@ class LevelGrid:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many levels each column has."""
+        """The number of levels of each column."""
         return tuple(levels.size for levels in self.columns)
 
     @property
     def source(self) -> str:
-        """Where bounds and categories came from, for the privacy statement."""
+        """The origin of bounds and categories, for the privacy statement."""
         return self.schema.source
 
     def describe(self, names: object = None) -> dict[str, str]:  # noqa: ARG002
@@ -175,5 +177,5 @@ class LevelGrid:
         return self.schema.describe()
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of parsed cells, (columns, rows), into levels."""
+        """Convert a block of parsed cells, of shape (columns, rows), to levels."""
         return np.stack([levels.codes(cells) for levels, cells in zip(self.columns, columns, strict=True)])

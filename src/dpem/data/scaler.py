@@ -1,4 +1,4 @@
-"""Scaling by public bounds, for pipelines: nothing is learned from the rows."""
+"""A scaler for pipelines that uses public bounds and learns nothing from the rows."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ __all__ = ["BoundsScaler"]
 class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Scale every column from its public bounds to the interval from 0 to 1.
 
-    A `StandardScaler` or `MinMaxScaler` before a private model lets means, deviations or extremes of the rows
-    out without paying. This one reads no value in `fit`. Values beyond the bounds are clipped; what is no
-    number becomes NaN, which the private estimators treat as they say; nothing raises because of a value.
+    A `StandardScaler` or `MinMaxScaler` before a private model reveals means, deviations or extremes of the
+    rows without a charge. `BoundsScaler` reads no value in `fit`. Values beyond the bounds are clipped. Cells
+    that are not numbers become NaN, and each private estimator documents how it treats NaN. No value raises.
 
     Parameters
     ----------
     bounds : (low, high)
-        Public limits of the columns, numbers or one per column.
+        Public limits, each a number or one number for each column.
     schema : Schema
-        Instead of bounds: columns of numbers or ordered categories.
+        A schema of numbers or ordered categories, instead of bounds.
 
     Attributes
     ----------
     data_min_, data_max_ : ndarray of shape (d,)
-        The bounds.
+        The bounds of the columns.
     n_features_in_, feature_names_in_
-        As in scikit-learn.
+        Number and names of the columns, as in scikit-learn.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         self.schema = schema
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Note columns and bounds; no value is read."""
+        """Store columns and bounds, without reading any value."""
         if self.schema is not None:
             require_schema(self.schema).require_numbers(missing=True)
         source = TableRows(X, self.schema)
@@ -76,29 +76,29 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the rows in units of their bounds, clipped; as sensitive as the rows are."""
+        """Clip the rows and scale them. The result is as private as the rows."""
         check_is_fitted(self)
         source = TableRows(X, self.schema)
         check_columns(self, source)
         scaled = np.empty((source.n_rows, source.n_columns))
-        with np.errstate(all="ignore"):  # a warning would tell of a row
+        with np.errstate(all="ignore"):  # a warning would reveal a row
             start = 0
             for columns in source.blocks():
                 block = columns.T
                 inside = np.minimum(np.maximum(block, self.data_min_), self.data_max_)
-                width = self.data_max_ / 2 - self.data_min_ / 2  # halves: the difference may leave the floats
+                width = self.data_max_ / 2 - self.data_min_ / 2  # halves: the difference itself may overflow
                 scaled[start : start + len(block)] = (inside / 2 - self.data_min_ / 2) / width
                 start += len(block)
         return scaled
 
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
-        """Return scaled rows, or means of them, in the columns' own units."""
+        """Convert scaled rows, or means of scaled rows, back to the units of the columns."""
         check_is_fitted(self)
         scaled = np.asarray(X, dtype=np.float64)
         return np.asarray((1 - scaled) * self.data_min_ + scaled * self.data_max_)
 
     def __sklearn_tags__(self) -> Any:
-        """Say that missing values pass through."""
+        """Declare that missing values are allowed."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags

@@ -1,4 +1,4 @@
-"""What is publicly known of a table's columns: declared by someone, never read from rows."""
+"""The schema of a table: public knowledge about its columns, declared and never inferred from rows."""
 
 from __future__ import annotations
 
@@ -34,32 +34,34 @@ class Schema:
     Parameters
     ----------
     columns : mapping of str to mapping
-        For each column that is used, in order:
+        A declaration for each column to use, in order:
 
         - ``kind``: "continuous", "integer", "date", "datetime", "duration", "ordered", "categorical" or
           "boolean";
-        - ``bounds``: [low, high] of a number, public knowledge: what could be, not what is; of dates such as
-          ["1900-01-01", "2030-12-31"];
-        - ``categories``: of an ordered or categorical column, text or numbers, public too;
+        - ``bounds``: [low, high] of a number, from public knowledge: values that are possible, not those that
+          occur; for dates such as ["1900-01-01", "2030-12-31"];
+        - ``categories``: the possible values of an ordered or categorical column, text or numbers, also from
+          public knowledge;
         - ``missing``: whether cells may be missing (default False);
-        - ``unit``: for people, such as "years";
+        - ``unit``: a unit for display, such as "years";
         - ``decimal``, ``thousands``: separators of numbers in text (default "." and none);
-        - ``true``, ``false``: words of a boolean column, in any case (default yes/no, y/n, true/false, t/f,
-          1/0);
+        - ``true``, ``false``: words of a boolean column, in upper or lower case (default yes/no, y/n,
+          true/false, t/f, 1/0);
         - ``na_values``: cells that mean "missing", such as ["NA", -999];
-        - ``format``: how dates are written in text, as in `strptime` (default ISO 8601);
-        - ``resolution``: the step of times and durations, "second" unless given ("day" for dates);
-        - ``from_rows``: true where bounds or categories were chosen by someone who had looked at rows, which
-          no guarantee covers; statements then say so;
-        - ``outside``: where undeclared values go. Numbers: "clip" (default) or "missing". Categories: one
+        - ``format``: the format of dates in text, as in `strptime` (default ISO 8601);
+        - ``resolution``: the step of times and durations (default "second"; always "day" for dates);
+        - ``from_rows``: true if somebody chose bounds or categories after looking at rows. No guarantee
+          covers that choice, and privacy statements say so;
+        - ``outside``: what replaces undeclared values. Numbers: "clip" (default) or "missing". Categories:
+          one
           of the categories (default: the first), "other" (which becomes one more category), or "missing"
-          (default where missing is allowed).
+          (default if cells may be missing).
 
-        Beside the columns, ``dataset`` may name the data set that they describe: a fit then refuses a ledger
-        of another name.
+        Besides the columns, ``dataset`` may name the data set: a fit then rejects a ledger with another name.
 
-        A cell that is missing where none may be, or no number at all, goes to the middle of the bounds, or to
-        where undeclared categories go. Bounds and categories may be left out of a draft; a fit then asks.
+        If a column may not have missing cells, a missing or unreadable cell becomes the middle of the bounds,
+        or the category that replaces undeclared ones. A draft may lack bounds and categories; a fit raises
+        until they are declared.
 
     Examples
     --------
@@ -83,7 +85,7 @@ class Schema:
                 raise _validate.fail("a mapping with at least one column", "columns", columns)
         self.columns = tuple(declared_column(name, column) for name, column in declared.items())
 
-    # -- other ways to make one --------------------------------------------------------------------------
+    # -- other constructors ------------------------------------------------------------------------------
 
     @classmethod
     def from_columns(cls, columns: Sequence[Column], dataset: str | None = None) -> Schema:
@@ -93,7 +95,7 @@ class Schema:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
-        """Read a schema from a TOML or JSON file: one table per column."""
+        """Read a schema from a TOML or JSON file with one table for each column."""
         file = Path(path)
         kind = _file_kind(file)
         try:
@@ -101,17 +103,18 @@ class Schema:
             declared = tomllib.loads(content) if kind == "toml" else json.loads(content)
         except OSError as error:
             raise InvalidArgumentError(
-                f"Expected a schema file, got path={str(path)!r}: {error.strerror}."
+                f"Expected a schema file, got path={str(path)!r}: {error.strerror}. Correct the path."
             ) from error
-        except (ValueError, RecursionError) as error:  # among them those of UTF-8, TOML and JSON
+        except (ValueError, RecursionError) as error:  # including errors of UTF-8, TOML and JSON
             raise InvalidArgumentError(
-                f"Expected a schema in {kind.upper()}, got path={str(path)!r}, which is none: {error}."
+                f"Expected a schema in {kind.upper()}, got path={str(path)!r}, which is not valid "
+                f"{kind.upper()}: {error}."
             ) from error
         return cls(declared)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the schema to a TOML or JSON file, to be edited and read again."""
-        import tomli_w  # noqa: PLC0415  (rarely needed, and `import dpem` stays quick)
+        """Write the schema to a TOML or JSON file, which `read` reads."""
+        import tomli_w  # noqa: PLC0415  (rarely needed, so that `import dpem` stays fast)
 
         declared = self.to_dict()
         is_toml = _file_kind(Path(path)) == "toml"
@@ -121,17 +124,17 @@ class Schema:
 
     @classmethod
     def from_types(cls, table: Any) -> Schema:
-        """Draft a schema from a table's column names and types; no value is read.
+        """Draft a schema from the column names and types of a table, without reading values.
 
-        Numbers still need bounds, and text its categories: add them with :meth:`declare`. Even the categories
-        of a categorical type are not read: they may come from rows. No column is drafted as one with missing
-        cells.
+        The draft lacks bounds of numbers and categories of text: add them with :meth:`declare`. Even the
+        categories of a categorical type are not read, because they may come from rows. The draft allows no
+        missing cells.
 
         Parameters
         ----------
         table : DataFrame, path of a Parquet or Arrow file, or mapping of str to type
-            A table of pandas, polars or pyarrow, a file whose head is read, or names with types such as
-            ``{"age": int, "sex": str}``.
+            A table of pandas, polars or pyarrow, a file of which only names and types are read, or names with
+            types such as ``{"age": int, "sex": str}``.
 
         Examples
         --------
@@ -142,18 +145,18 @@ class Schema:
         ()
         """
         if isinstance(table, str | os.PathLike):
-            from dpem.data.sources.files import file_head  # noqa: PLC0415  (it knows schemas)
+            from dpem.data.sources.files import file_head  # noqa: PLC0415  (it imports this module)
 
             table, typed = file_head(table)
             if not typed:
                 raise InvalidArgumentError(
-                    "Expected a file with types, got CSV, whose cells have none. Name them, such as "
-                    '{"age": int, "sex": str}.'
+                    "Expected a file with types, got CSV, whose cells have no types. Pass names and types, "
+                    'such as {"age": int, "sex": str}.'
                 )
         return cls({name: {"kind": kind} for name, kind in kinds_of_table(table).items()})
 
     def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
-        """Return the schema with these declarations added to, or put in place of, those of its columns."""
+        """Return a copy of the schema in which these declarations are added or replaced."""
         unknown = [name for name in columns if name not in self.names]
         if unknown:
             raise InvalidArgumentError(
@@ -168,10 +171,10 @@ class Schema:
         return Schema(declared)
 
     def select(self, names: Sequence[str]) -> Schema:
-        """Return a schema of some of the columns, in this order."""
+        """Return the schema of some of the columns, in this order."""
         by_name = {column.name: column for column in self.columns}
         if len(set(names)) != len(names):
-            raise _validate.fail("columns that differ", "names", list(names))
+            raise _validate.fail("different columns", "names", list(names), "Name each column once.")
         unknown = [name for name in names if name not in by_name]
         if unknown:
             raise InvalidArgumentError(
@@ -181,7 +184,7 @@ class Schema:
         return Schema.from_columns([by_name[name] for name in names], self.dataset)
 
     def filled(self) -> Schema:
-        """Return the schema with no missing cells: they go where undeclared values go."""
+        """Return the schema without missing cells: values replace them, as `Schema` describes."""
         columns = []
         for column in self.columns:
             outside = column.outside
@@ -190,7 +193,7 @@ class Schema:
             columns.append(replace(column, missing=False, outside=outside))
         return Schema.from_columns(columns, self.dataset)
 
-    # -- what it says ------------------------------------------------------------------------------------
+    # -- properties --------------------------------------------------------------------------------------
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,50 +207,56 @@ class Schema:
 
     @property
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Lower and upper bounds, one per column: of numbers, or of the codes of categories."""
+        """Lower and upper bounds of all columns: of numbers, or of the codes of categories."""
         limits = np.array([column.limits for column in self.columns], dtype=np.float64)
         return limits[:, 0], limits[:, 1]
 
     def require_complete(self) -> None:
-        """Raise where a draft lacks bounds or categories."""
+        """Raise if a column lacks bounds or categories."""
         for column in self.columns:
             if not column.is_complete:
-                raise InvalidArgumentError(column.what_lacks)
+                raise InvalidArgumentError(column.completeness_error)
 
     def require_numbers(self, *, missing: bool = False) -> None:
-        """Raise where a column has no order, or may have missing cells that a model has no use for."""
+        """Raise if a column has unordered categories, or missing cells that a model cannot use.
+
+        Parameters
+        ----------
+        missing : bool, default False
+            Whether the model can use missing cells.
+        """
         for column in self.columns:
             if column.kind == "categorical":
                 raise InvalidArgumentError(
                     f"Expected columns of numbers or ordered categories, got the categorical column "
-                    f"{column.name!r}. Leave it out with schema.select, or take a model for categories, such "
+                    f"{column.name!r}. Leave it out with schema.select, or use a model for categories, such "
                     f"as dpem.CategoricalMixture."
                 )
             if column.missing and not missing:
                 raise InvalidArgumentError(
                     f"Expected columns without missing cells, got missing=True for column {column.name!r}. "
-                    f"Take schema.filled(), where such cells go to the middle of the bounds, or a model for "
-                    f"them, such as dpem.GaussianMixture with missing='em'."
+                    f"Use schema.filled(), which replaces missing cells by the middle of the bounds, or a "
+                    f"model for missing cells, such as dpem.GaussianMixture with missing='em'."
                 )
 
     @property
     def source(self) -> str:
-        """Where bounds came from, for the privacy statement."""
+        """The origin of the bounds, for the privacy statement."""
         if any(column.from_rows for column in self.columns):
             return "rows"
         return "estimated" if any(column.bounds_cost for column in self.columns) else "schema"
 
     @property
     def insecure_bounds(self) -> bool:
-        """Whether some bounds were estimated with seeded noise: nothing fitted with them is private."""
+        """Whether some bounds were estimated with seeded noise, so that no fit with them is private."""
         return any(column.bounds_insecure for column in self.columns)
 
     def describe(self) -> dict[str, str]:
-        """Return in words what every column's values could be, for the privacy statement."""
+        """Describe the possible values of every column in words, for the privacy statement."""
         return {column.name: column.describe() for column in self.columns}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the declaration, ready for JSON or TOML."""
+        """Return the declarations as a mapping for JSON or TOML."""
         named = {} if self.dataset is None else {_DATASET: self.dataset}
         return named | {column.name: column.to_dict() for column in self.columns}
 
@@ -259,7 +268,7 @@ class Schema:
 
     @property
     def _text(self) -> str:
-        return json.dumps(self.to_dict())  # tells true from 1, which Python calls equal
+        return json.dumps(self.to_dict())  # distinguishes true from 1, which Python calls equal
 
     def __repr__(self) -> str:
         of = "" if self.dataset is None else f" of {self.dataset!r}"
@@ -272,7 +281,7 @@ class Schema:
         return _html.paragraph(f"Schema{of}") + _html.table(["column", "kind", "values"], self._lines())
 
     def _lines(self) -> list[tuple[str, str, str]]:
-        """Return name, kind and values of every column, in words."""
+        """Return name, kind and possible values of every column, in words."""
         return [(c.name, c.kind, c.describe() if c.is_complete else "not declared yet") for c in self.columns]
 
 
@@ -284,8 +293,8 @@ def _file_kind(path: Path) -> str:
 
 
 def require_schema(schema: Any) -> Schema:
-    """Return a schema as it is, and raise for anything else."""
+    """Return the argument if it is a schema, else raise."""
     if not isinstance(schema, Schema):
-        remedy = "Write dpem.Schema({...})." if isinstance(schema, Mapping) else ""
+        remedy = "Pass dpem.Schema({...})." if isinstance(schema, Mapping) else ""
         raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__, remedy)
     return schema

@@ -1,8 +1,8 @@
-"""Types that a table stores for its columns, against the kinds that a schema declares.
+"""Compare the stored types of a table's columns with the kinds that a schema declares.
 
-A stored type is public: a column whose type cannot hold its declared kind is refused before anything is
-charged. Objects of Python and the cells of CSV files have no type; they are read one by one, and never
-refused for what they are.
+A stored type is public. If the type of a column cannot hold the declared kind, the fit raises before anything
+is charged. Python objects and the cells of CSV files have no stored type: they are parsed one by one and
+never raise.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORDS = {
 _REMEDIES = {
     "moment": "Declare it as 'date' or 'datetime', or convert it.",
     "duration": "Declare it as 'duration', or convert it to a number.",
-    "nested": "Take single values out of them into columns of their own.",
+    "nested": "Extract single values into columns of their own.",
     "clock": "Convert it to a number of seconds, or to text.",
     "bytes": "Decode them to text or numbers first.",
     "number": "Declare it as a number, or give the format of dates that are written as numbers, such as "
@@ -51,16 +51,17 @@ _REMEDIES = {
 
 
 def require_types(table: Any, schema: Schema, columns: Sequence[Any] | None) -> None:
-    """Raise where a stored type cannot hold the declared kind of its column.
+    """Raise if a stored type cannot hold the declared kind of its column.
 
     Parameters
     ----------
     table : array or DataFrame
-        A table, or an empty one with its types.
+        A table, or an empty one with the same types.
     schema : Schema
-        What is declared.
+        The declared columns.
     columns : sequence, optional
-        The names of the columns in the table, in the order of the schema; None: by position.
+        The names of the columns in the table, in the order of the schema; by default columns match by
+        position.
     """
     stored = stored_types(table)
     found = list(stored.values()) if columns is None else [stored.get(name, "unknown") for name in columns]
@@ -75,16 +76,18 @@ def require_types(table: Any, schema: Schema, columns: Sequence[Any] | None) -> 
 def _holds(column: Column, stored: str) -> bool:
     if stored == "unknown":
         return True
-    dates_as_numbers = column.kind in {"date", "datetime"} and column.writing.format is not None
+    dates_as_numbers = column.kind in {"date", "datetime"} and column.cell_format.format is not None
     return stored in _ALLOWED[column.kind] or (stored == "number" and dates_as_numbers)
 
 
 def stored_types(table: Any) -> dict[Any, str]:
-    """Return the kind of type that each column has: number, boolean, text, moment, ..., or unknown."""
+    """Return a word for the type of each column: number, boolean, text, moment, ..., or unknown."""
     if isinstance(table, np.ndarray):
         kind = _of_letter(table.dtype.kind)
         return dict.fromkeys(range(table.shape[1] if table.ndim == 2 else 0), kind)
-    if nw.dependencies.is_pandas_dataframe(table):  # narwhals would read cells to tell text from objects
+    if nw.dependencies.is_pandas_dataframe(
+        table
+    ):  # narwhals would read cells to distinguish text from objects
         return {name: _of_pandas(dtype) for name, dtype in table.dtypes.items()}
     frame = nw.from_native(table, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
@@ -94,10 +97,10 @@ def stored_types(table: Any) -> dict[Any, str]:
 
 
 def _odd_types(table: Any) -> dict[str, str]:
-    """Return Arrow's types that narwhals does not know."""
+    """Return a word for the types of columns with Arrow types that narwhals does not know."""
     if nw.get_native_namespace(table).__name__ != "pyarrow":
         return {}
-    import pyarrow as pa  # noqa: PLC0415  (there, since the table is)
+    import pyarrow as pa  # noqa: PLC0415  (installed, because the table comes from it)
 
     found = {}
     for column in table.schema:
@@ -115,19 +118,19 @@ def _of_letter(letter: str) -> str:
 
 def _of_pandas(dtype: Any) -> str:
     if hasattr(dtype, "pyarrow_dtype"):
-        import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
+        import pyarrow as pa  # noqa: PLC0415  (installed, because the column comes from it)
 
         frame = nw.from_native(pa.table({"x": pa.array([], dtype.pyarrow_dtype)}), eager_only=True)
         return stored_type(frame.schema["x"])
     if dtype.name.startswith(("period", "interval")):
         return "nested"
     if dtype.name == "category":
-        return "text"  # of whatever its categories are: they are values
+        return "text"  # whatever the type of its categories: categories are values, and private
     return _of_letter(dtype.kind)
 
 
 def stored_type(dtype: Any) -> str:
-    """Return the kind of a type of narwhals."""
+    """Return a word for a narwhals type."""
     tests = {
         "boolean": dtype == nw.Boolean,
         "number": dtype.is_numeric(),

@@ -1,4 +1,4 @@
-"""Rows of a table, cell by cell on a grid of its own: for models that know what their columns are."""
+"""A grid for single cells, for models that treat columns by their kinds."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ __all__ = ["TableGrid"]
 
 @dataclass(frozen=True, eq=False)
 class TableGrid:
-    """Every cell as an integer from 0 to 2^24 (a `RowGrid`).
+    """A `RowGrid` that maps every cell to an integer from 0 to 2^24.
 
-    Codes are as they are, and so are whole numbers up to a range of 2^24. No norm bounds such rows; what is
-    summed of them bounds itself. NaN is a missing cell.
+    Codes stay unchanged, and whole numbers keep a step of 1 if their range is at most 2^24. The norm of such
+    rows is not bounded; statistics of them must bound their own vectors. NaN is a missing cell.
     """
 
     schema: Schema
-    source: str = "schema"  # where the bounds came from, for the privacy statement
+    source: str = "schema"  # origin of the bounds, for the privacy statement
 
     @cached_property
     def low(self) -> NDArray[np.float64]:
-        """What is 0 on the grid, for every column."""
+        """The value of each column that maps to 0 on the grid."""
         return self.schema.bounds[0]
 
     @cached_property
     def step(self) -> NDArray[np.float64]:
-        """What one is on the grid, for every column."""
+        """The size of a grid step in the units of each column."""
         low, high = self.schema.bounds
         return np.where(self._whole & (high - low <= GRID), 1.0, (high - low) / GRID)
 
@@ -47,7 +47,7 @@ class TableGrid:
         return np.array([column.kind != "continuous" for column in self.schema.columns])
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of shape (columns, rows) into integers, and NaN for what is missing."""
+        """Convert a block of shape (columns, rows) to integers, with NaN for missing cells."""
         cells = np.rint((columns - self.low[:, None]) / self.step[:, None])
         return np.minimum(np.maximum(cells, 0.0), GRID)
 
@@ -56,6 +56,6 @@ class TableGrid:
         return self.schema.describe()
 
     def to_units(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return grid cells (columns, rows) in the user's units, codes as codes, whole numbers whole."""
+        """Convert grid cells of shape (columns, rows) to the user's units, with whole numbers rounded."""
         units = self.low[:, None] + cells * self.step[:, None]
         return np.where(self._whole[:, None], np.rint(units), units)

@@ -1,4 +1,4 @@
-"""Kinds of columns from the names and types of a table. No value is read."""
+"""Find the kinds of columns from the names and types of a table, without reading values."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
+from dpem import _validate
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -27,8 +28,8 @@ def kinds_of_table(table: Any) -> dict[str, str]:
     unnamed = [str(j) for j, (name, _) in enumerate(kinds) if not is_name(name)]
     if unnamed:
         raise InvalidArgumentError(
-            f"Expected names of text for all columns, got none at position {', '.join(unnamed)}. Name or "
-            f"drop them."
+            f"Expected a text name for every column, got other labels at position {', '.join(unnamed)}. Name "
+            f"or drop these columns."
         )
     return dict(kinds)
 
@@ -39,15 +40,15 @@ def is_name(name: Any) -> bool:
 
 
 def listed(names: Sequence[str], most: int = 20) -> str:
-    """Return names for a message, the first ones of many."""
+    """Format names for a message; of many, the first ones."""
     shown = ", ".join(map(repr, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
 def did_you_mean(wanted: Sequence[Any], found: Sequence[Any], *, exact: bool = False) -> str:
-    """Return a question about names that are nearly those that were wanted, or nothing.
+    """Return a question that suggests similar names, or nothing.
 
-    `exact`: only names that differ in capital letters or spaces.
+    With `exact`, only names that differ in capital letters or spaces are suggested.
 
     Examples
     --------
@@ -84,7 +85,8 @@ def _kind_of_type(name: Any, declared: Any) -> str:
         letter = np.dtype(declared).kind
     except TypeError as error:
         raise InvalidArgumentError(
-            f"Expected a type such as int, float, bool or str for column {name!r}, got another."
+            f"Expected a type such as int, float, bool or str for column {name!r}, got "
+            f"{_validate.shown(declared)}."
         ) from error
     return _KIND_OF_LETTER.get(letter, "categorical")
 
@@ -100,10 +102,12 @@ _KIND_OF_LETTER = {
 
 
 def _table_kinds(table: Any) -> list[tuple[Any, str]]:
-    """Return names and kinds of a table's columns from its types."""
+    """Return the names and kinds of a table's columns, from its types."""
     try:
         frame = nw.from_native(table, pass_through=True)
-        if nw.dependencies.is_pandas_dataframe(table):  # to tell text from objects, narwhals would read cells
+        if nw.dependencies.is_pandas_dataframe(
+            table
+        ):  # narwhals would read cells to distinguish text from objects
             return [
                 (name, _KIND_OF_LETTER.get(dtype.kind, "categorical")) for name, dtype in table.dtypes.items()
             ]
@@ -112,7 +116,8 @@ def _table_kinds(table: Any) -> list[tuple[Any, str]]:
     except nw.exceptions.DuplicateError as error:
         raise doubled_names(error) from error
     raise InvalidArgumentError(
-        "Expected a table of pandas, polars or pyarrow, or a mapping of names to types."
+        f"Expected a table of pandas, polars or pyarrow, or a mapping of names to types, got "
+        f"{type(table).__name__}."
     )
 
 
@@ -127,11 +132,13 @@ def _kind_of_dtype(dtype: nw.dtypes.DType) -> str:
 
 
 def doubled_names(error: Exception) -> InvalidArgumentError:
-    """Return the house error for a table with two columns of one name."""
+    """Return the error for a table with two columns of the same name, from that of narwhals."""
     return doubled([line.strip(" -") for line in str(error).splitlines()[1:]])
 
 
 def doubled(names: Sequence[str]) -> InvalidArgumentError:
-    """Return the error for names, or what is said of them, that more than one column has."""
+    """Return the error for column names that occur more than once; narwhals adds how often."""
     which = ", ".join(map(str, names))
-    return InvalidArgumentError(f"Expected columns of different names, got {which}. Rename or drop some.")
+    return InvalidArgumentError(
+        f"Expected columns with different names, got duplicates: {which}. Rename or drop some columns."
+    )

@@ -1,7 +1,7 @@
-"""Dates, times and durations as whole numbers of a resolution, and back.
+"""Convert dates, times and durations to whole numbers of steps, and back.
 
-A date or time is a number of steps since 1970-01-01, a duration a number of steps. Times with a zone are
-taken at UTC. Each cell is read by itself.
+The resolution of the column defines the step. A date or time becomes the number of steps since 1970-01-01, a
+duration the number of steps. Times with a time zone are converted to UTC. Each cell is read by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 TIMES = ("date", "datetime", "duration")
-# NumPy's letters, and the microseconds of a step.
+# NumPy's unit, and the number of microseconds in a step.
 RESOLUTIONS = {
     "day": ("D", 86_400_000_000),
     "hour": ("h", 3_600_000_000),
@@ -54,12 +54,12 @@ _DURATION = re.compile(
 
 
 def default_resolution(kind: str) -> str:
-    """Return the resolution of a kind unless another is declared."""
+    """Return the default resolution of a kind."""
     return "day" if kind == "date" else "second"
 
 
 def time_steps(cell: Any, kind: str, resolution: str, form: str | None) -> float:
-    """Return a date, time or duration as a number of steps; NaN or an exception for what is none.
+    """Convert a date, time or duration to a number of steps; give NaN or raise for anything else.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def time_steps(cell: Any, kind: str, resolution: str, form: str | None) -> float
 
 
 def _floor(delta: dt.timedelta, size: int) -> float:
-    # A day is the day on which a moment lies: rounded down, also before 1970.
+    # Times are rounded down, also before 1970, so that a time belongs to its own day.
     return float((delta // dt.timedelta(microseconds=1)) // size)
 
 
@@ -94,10 +94,10 @@ def _moment(cell: Any, form: str | None) -> dt.timedelta:
         cell = cell.decode()
     if isinstance(cell, np.datetime64):
         cell = cell.astype("datetime64[us]").item()
-    if hasattr(cell, "to_pydatetime"):  # of pandas
+    if hasattr(cell, "to_pydatetime"):  # a pandas timestamp
         cell = cell.to_pydatetime(warn=False)
     if form is not None and _is_number(cell):
-        # 20240131 as %Y%m%d; a float, too: a null elsewhere makes all integers of a column floats.
+        # 20240131 as %Y%m%d; floats as well, because a null elsewhere turns integers of a column into floats.
         cell = str(int(cell)) if cell == int(cell) else "?"
     if isinstance(cell, str):
         text = cell.strip()
@@ -118,7 +118,7 @@ def _duration(cell: Any) -> dt.timedelta:
         cell = cell.decode()
     if isinstance(cell, np.timedelta64):
         cell = cell.astype("timedelta64[us]").item()
-    if isinstance(cell, dt.timedelta):  # that of pandas, too, without its nanoseconds
+    if isinstance(cell, dt.timedelta):  # also a pandas Timedelta, whose nanoseconds are dropped
         return dt.timedelta(days=cell.days, seconds=cell.seconds, microseconds=cell.microseconds)
     for form in (_DURATION, _ISO_DURATION):
         found = form.match(cell)
@@ -149,13 +149,13 @@ def _text(cell: str | bytes) -> str:
 
 
 def array_steps(cells: NDArray[Any], kind: str, resolution: str) -> NDArray[np.float64]:
-    """Return NumPy's times or durations as numbers of steps; NaN for NaT, and for the other kind."""
+    """Convert NumPy times or durations to numbers of steps; NaT and cells of the other type become NaN."""
     if cells.dtype.kind != ("m" if kind == "duration" else "M"):
         return np.full(len(cells), np.nan)
     missing = np.isnat(cells)
     size = RESOLUTIONS[resolution][1]
-    # Microseconds hold 290,000 years; NumPy rounds finer units towards the past, and coarser ones could
-    # leave that range: they are far outside any bounds.
+    # Microseconds cover 290,000 years. NumPy rounds finer units towards the past. Coarser units can leave
+    # that range; such times are far outside any bounds.
     far = _beyond(cells)
     cells = np.where(far != 0, np.zeros(1, cells.dtype), cells)
     microseconds = np.where(missing, np.zeros(1, cells.dtype), cells).astype(f"{cells.dtype.kind}8[us]")
@@ -165,7 +165,7 @@ def array_steps(cells: NDArray[Any], kind: str, resolution: str) -> NDArray[np.f
 
 
 def _beyond(cells: NDArray[Any]) -> NDArray[np.float64]:
-    """Return -1 or 1 for moments that microseconds cannot hold, 0 for all others."""
+    """Return -1 or 1 for times that do not fit into microseconds, and 0 for all others."""
     unit = np.datetime_data(cells.dtype)[0]
     per_unit = {"Y": 3.2e13, "M": 2.7e12, "W": 6.1e11, "D": 8.7e10, "h": 3.6e9, "m": 6e7, "s": 1e6, "ms": 1e3}
     whole = cells.astype(np.int64).astype(np.float64)
@@ -174,7 +174,7 @@ def _beyond(cells: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def from_steps(steps: NDArray[np.float64], kind: str, resolution: str) -> NDArray[Any]:
-    """Return numbers of steps as an array of NumPy's times or durations; NaN is NaT.
+    """Convert numbers of steps to an array of NumPy times or durations; NaN becomes NaT.
 
     Examples
     --------
@@ -190,7 +190,7 @@ def from_steps(steps: NDArray[np.float64], kind: str, resolution: str) -> NDArra
 
 
 def text_of_steps(steps: float, kind: str, resolution: str, form: str | None = None) -> str:
-    """Return one number of steps as text that `time_steps` reads.
+    """Format a number of steps as text that `time_steps` can read.
 
     Examples
     --------
@@ -204,7 +204,8 @@ def text_of_steps(steps: float, kind: str, resolution: str, form: str | None = N
         return str(moved) if moved >= dt.timedelta() else f"-{-moved}"
     moment = _EPOCH + moved
     if form is not None:
-        # Python writes years before 1000 with fewer digits than it reads, and no zone for times without one.
+        # `strftime` writes years before 1000 with fewer digits than `strptime` needs, and no zone for naive
+        # times.
         return moment.replace(tzinfo=dt.UTC).strftime(form.replace("%Y", f"{moment.year:04}"))
     return moment.date().isoformat() if kind == "date" else moment.isoformat()
 
@@ -216,7 +217,7 @@ _TRIED = (
 
 
 def is_whole_format(form: str, kind: str) -> bool:
-    """Whether a format of `strptime` reads back what it writes: a whole date, and the hours of a time.
+    """Whether a `strptime` format contains a complete date, and for times also the hour.
 
     Examples
     --------

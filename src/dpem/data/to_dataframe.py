@@ -1,4 +1,4 @@
-"""Rows of numbers and codes as a DataFrame with the names and types that a schema declares."""
+"""Convert parsed cells to a DataFrame with the names and types that a schema declares."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem.data.cell_format import CellFormat
 from dpem.data.times import array_steps, from_steps, text_of_steps
-from dpem.data.writing import Writing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,23 +16,24 @@ if TYPE_CHECKING:
     from dpem.data.column import Column
     from dpem.data.schema import Schema
 
-__all__ = ["frame_of", "written_frame"]
+__all__ = ["formatted_dataframe", "to_dataframe"]
 
 _PANDAS_UNITS = {"millisecond": "ms", "microsecond": "us"}
 
 
-def frame_of(schema: Schema, columns: NDArray[np.float64]) -> pd.DataFrame:
-    """Return a DataFrame of parsed cells, (columns, rows): numbers, codes of categories, NaN for missing.
+def to_dataframe(schema: Schema, columns: NDArray[np.float64]) -> pd.DataFrame:
+    """Convert parsed cells of shape (columns, rows) to a DataFrame.
 
-    Whole numbers are integers, dates and times NumPy's, and categories of a categorical type; where a column
-    may be missing, of the type that allows it.
+    Parsed cells are numbers, codes of categories, and NaN for missing cells. The DataFrame has integers for
+    whole numbers, NumPy times for dates and times, and categoricals for categories. Columns that may have
+    missing cells get nullable types.
 
     Examples
     --------
     >>> from dpem.data import Schema
     >>> schema = Schema({"age": {"kind": "integer", "bounds": [0, 120], "missing": True},
     ...                  "sex": {"kind": "categorical", "categories": ["F", "M"], "outside": "F"}})
-    >>> frame_of(schema, np.array([[31.0, np.nan], [1.0, 0.0]]))
+    >>> to_dataframe(schema, np.array([[31.0, np.nan], [1.0, 0.0]]))
         age sex
     0    31   M
     1  <NA>   F
@@ -52,7 +53,7 @@ def _typed(column: Column, cells: NDArray[np.float64]) -> Any:
         return cells
     if column.is_time:
         times = from_steps(cells, column.kind, column.resolution)
-        # Of the units that pandas has, the next finer one.
+        # The next finer unit that pandas supports.
         return times.astype(f"{times.dtype.kind}8[{_PANDAS_UNITS.get(column.resolution, 's')}]")
     if column.kind == "integer":
         return _integers(column, cells, missing)
@@ -61,7 +62,7 @@ def _typed(column: Column, cells: NDArray[np.float64]) -> Any:
         return pd.arrays.BooleanArray(yes, missing) if column.missing else yes
     codes = np.where(missing, -1.0, cells).astype(np.int64)
     categories = list(column.categories or ())
-    if len(set(categories)) < len(categories):  # 1 and True, which are one to pandas
+    if len(set(categories)) < len(categories):  # 1 and True, which pandas treats as equal
         values = np.empty(len(categories) + 1, dtype=object)
         values[:-1] = categories
         return values[codes]
@@ -77,10 +78,10 @@ def _integers(column: Column, cells: NDArray[np.float64], missing: NDArray[np.bo
     return pd.arrays.IntegerArray(whole, missing) if column.missing else whole
 
 
-def written_frame(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return rows of `frame_of` as a text file is to have them: written as the schema says.
+def formatted_dataframe(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
+    """Convert a DataFrame of `to_dataframe` to cells in the declared formats, for a text file.
 
-    What is written so is read by the same schema.
+    The same schema can read these cells.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def written_frame(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
     >>> years = ["1900-01-01", "2030-01-01"]
     >>> schema = Schema({"born": {"kind": "date", "bounds": years, "format": "%d.%m.%Y"},
     ...                  "pay": {"kind": "continuous", "bounds": [0, 10], "decimal": ","}})
-    >>> written_frame(schema, frame_of(schema, np.array([[1.0], [2.5]])))
+    >>> formatted_dataframe(schema, to_dataframe(schema, np.array([[1.0], [2.5]])))
              born  pay
     0  02.01.1970  2,5
     """
@@ -96,16 +97,21 @@ def written_frame(schema: Schema, frame: pd.DataFrame) -> pd.DataFrame:
 
     written = {}
     for column in schema.columns:
-        cells, writing = frame[column.name], column.writing
+        cells, cell_format = frame[column.name], column.cell_format
         if column.is_time:
             steps = array_steps(cells.to_numpy(), column.kind, column.resolution)
-            texts = [text_of_steps(step, column.kind, column.resolution, writing.format) for step in steps]
+            texts = [
+                text_of_steps(step, column.kind, column.resolution, cell_format.format) for step in steps
+            ]
             cells = pd.Series([text or None for text in texts], dtype=object)
-        elif column.kind == "continuous" and writing.decimal != ".":
+        elif column.kind == "continuous" and cell_format.decimal != ".":
             cells = pd.Series([None if pd.isna(cell) else repr(float(cell)) for cell in cells], dtype=object)
-            cells = cells.str.replace(".", writing.decimal, regex=False)
-        elif column.kind == "boolean" and (writing.true, writing.false) != (Writing().true, Writing().false):
-            words = {True: writing.true[0], False: writing.false[0]}
+            cells = cells.str.replace(".", cell_format.decimal, regex=False)
+        elif column.kind == "boolean" and (cell_format.true, cell_format.false) != (
+            CellFormat().true,
+            CellFormat().false,
+        ):
+            words = {True: cell_format.true[0], False: cell_format.false[0]}
             cells = pd.Series([None if pd.isna(cell) else words[bool(cell)] for cell in cells], dtype=object)
         written[column.name] = cells.reset_index(drop=True)
     return pd.DataFrame(written)

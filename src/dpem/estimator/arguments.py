@@ -1,4 +1,4 @@
-"""Arguments of estimators: stored as they are given, with valid values declared as data in `_constraints`."""
+"""Arguments of estimators: `__init__` stores them unchanged; `_constraints` declares their valid values."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = [
 
 Init = TypeVar("Init", bound=Callable[..., None])
 
-# Raises the house error unless the value, given with the name of its argument, is valid.
+# Called with a value and the name of its argument; raises unless the value is valid.
 Constraint = Callable[[Any, str], object]
 Constraints = Mapping[str, Constraint]
 
 
 def stores_arguments(init: Init) -> Init:
-    """Let an `__init__` store every argument under its own name and do nothing else, as scikit-learn asks."""
+    """Make an `__init__` store every argument under its own name and do nothing else, as in scikit-learn."""
     signature = inspect.signature(init)
 
     @functools.wraps(init)
     def storing(self: Any, *given: Any, **named: Any) -> None:
-        init(self, *given, **named)  # Python's own error for arguments that do not exist
+        init(self, *given, **named)  # raises Python's own exception for unknown arguments
         arguments = signature.bind(self, *given, **named)
         arguments.apply_defaults()
         for name in list(arguments.arguments)[1:]:
@@ -80,7 +80,7 @@ def optional(constraint: Constraint) -> Constraint:
 
 
 def either(special: str, constraint: Constraint) -> Constraint:
-    """Accept one word as well."""
+    """Accept one special word as well."""
 
     def check(value: Any, name: str) -> object:
         if isinstance(value, str) and value == special:
@@ -91,7 +91,7 @@ def either(special: str, constraint: Constraint) -> Constraint:
 
 
 def check_constraints(estimator: object) -> None:
-    """Check every argument that a class of the estimator declares; subclasses override their bases."""
+    """Validate every argument that a class of the estimator declares; subclasses override their bases."""
     declared: dict[str, Constraint] = {}
     for cls in reversed(type(estimator).__mro__):
         declared |= vars(cls).get("_constraints", {})

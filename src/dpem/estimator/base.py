@@ -1,4 +1,4 @@
-"""The scikit-learn shell of every model, with the one `fit` that charges before it reads."""
+"""The base class of all estimators, with the one `fit`, which charges the ledger before it reads rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.fitted_columns import check_columns
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import Files, file_head
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import engine_for, open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, WeakFitWarning
 from dpem.estimator.arguments import boolean, check_constraints
@@ -26,7 +26,7 @@ from dpem.estimator.data_quality import STAGE as QUALITY
 from dpem.estimator.data_quality import DataQuality, release_quality, with_quality_stage
 from dpem.estimator.planned_columns import Forecast, PlannedColumns, warn_of_noise
 from dpem.estimator.saving import SavedModel
-from dpem.gate.payment import opened_ledger
+from dpem.gate.payment import open_ledger
 from dpem.gate.progress import Progress
 from dpem.gate.release import CHARGED, ReleaseGate
 from dpem.gate.resume import active_resume_file, described
@@ -60,20 +60,20 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class PublicFacts:
-    """All that a plan may depend on: public facts about the table, and what the arguments ask for.
+    """Public facts about the table and the model: a plan depends on nothing else.
 
     Attributes
     ----------
     domain : Domain, TableGrid or LevelGrid
         The declared bounds of the rows.
     n_rows : int or None
-        The number of rows; None where it is private.
+        The number of rows; None if it is private.
     names : sequence of str or None
-        The names of the columns, where the table has any.
+        The names of the columns, if the table has names.
     request : object
-        What the arguments of the model ask for.
+        Settings that the model derives from its arguments, see `PrivateEstimator._request`.
     grid : RowGrid or None
-        Maps rows to integers, where `domain` does not do so itself.
+        The grid that maps rows to integers, if it is not `domain`.
     """
 
     domain: Domain | TableGrid | LevelGrid
@@ -84,29 +84,29 @@ class PublicFacts:
 
     @property
     def numeric_domain(self) -> Domain:
-        """The domain, of a model whose columns are all numbers."""
+        """The domain of a model with numeric columns only."""
         return cast("Domain", self.domain)
 
 
 class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base of all estimators: `fit` owns the order, and a model fills in the steps.
+    """Base class of all estimators: `fit` fixes the order of the steps, and a model implements them.
 
     A model implements
 
     - `_constraints`: valid values of its own arguments;
-    - `_request` (or `_public_facts`): what its arguments ask for, given the declared columns;
-    - `_plan`: every release with its noise, from public facts alone;
+    - `_request` (or `_public_facts`): settings from its arguments and the declared columns;
+    - `_plan`: every release with its noise, from public facts only;
     - `_run`: the private fit through the gate, which returns the fitted attributes;
-    - `_run_plain`: the fit without privacy, for ``epsilon=math.inf``;
+    - `_run_plain`: the non-private fit, for ``epsilon=math.inf``;
     - `_restore_arrays`: the fitted attributes from a file.
 
-    Opening of files, tables and clusters, the charge, the resume file, data quality, the privacy statement,
-    saving, progress and warnings then come free.
+    The base class provides the opening of files, tables and clusters, the charge, the resume file, data
+    quality, the privacy statement, saving, progress and warnings.
     """
 
     _constraints: ClassVar[Constraints] = {"data_quality": boolean}
 
-    # Arguments that every estimator has (each subclass names them in its own signature).
+    # Arguments of every estimator; each subclass repeats them in its own signature.
     epsilon: float
     delta: float
     bounds: Any
@@ -115,7 +115,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     adjacency: str
     rows_per_person: int
     person: str | None
-    data_quality: bool = False  # of the paper's methods
+    data_quality: bool = False  # for the paper's methods, which lack the argument
     ledger: Ledger | str | os.PathLike[str] | None
     random_state: Any
     n_jobs: int | None
@@ -126,17 +126,17 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
         """Fit the model.
 
-        Arguments and columns are checked, the plan is made and the ledger is charged before a value is read.
-        No value raises an error: numbers outside their bounds are clipped, and a cell that cannot be read
-        takes the place that the schema declares. Without a schema, a row with such a cell counts as the
-        centre of the bounds, unless the model has ``missing="em"``.
+        Before any value is read, `fit` checks arguments and columns, makes the plan and charges the ledger.
+        No value raises: numbers outside their bounds are clipped, and unreadable cells are replaced as the
+        schema declares. Without a schema, a row with a cell that is not a finite number counts as the centre
+        of the bounds, unless the model has ``missing="em"``.
 
         Parameters
         ----------
         X : array, DataFrame, path, function, Dask or Spark table, or tensor
             Rows with the declared columns (docs/how-to/scale.md lists the row sources).
         y : ignored
-            For scikit-learn's pipelines.
+            Present for scikit-learn pipelines.
 
         Returns
         -------
@@ -163,39 +163,39 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         self._warn_of_fit(public, plan, gate)
         return self
 
-    # The steps that a model fills in.
+    # The steps that a model implements.
 
     def _check_arguments(self) -> None:
-        """Raise for arguments that suit no table; a model adds rules that concern several arguments."""
+        """Raise for arguments that are invalid for any table; a model may add rules of its own."""
         check_constraints(self)
         self._check_budget()
 
     def _open(self, X: Any) -> RowSource:
-        """Return the rows, of which names and types of columns are checked and no value is read."""
+        """Open the rows; check names and types of columns, without reading values."""
         if self.schema is not None:
             self._check_schema(require_schema(self.schema))
         return self._rows_to_fit(X, self.schema)
 
     def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
-        """Return what a plan may depend on."""
+        """Return the public facts on which a plan depends."""
         domain = self._domain(n_columns, names, keep_distances=self._keeps_distances)
         return PublicFacts(domain, n_rows, names, self._request(domain))
 
     def _request(self, domain: Domain) -> Any:
-        """Return what the arguments, which are checked, ask for."""
+        """Derive the settings of the model from its validated arguments."""
         del domain
 
     def _plan(self, public: PublicFacts) -> Plan:
-        """Return all releases of the fit; where the number of rows is private, until it is released."""
+        """Return the plan; a private number of rows may refine its reserved stage once it is released."""
         raise NotImplementedError
 
     def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
-        """Warn where public facts show that noise will hide what is asked for."""
+        """Warn if public facts show that noise will hide the result."""
 
     def _run(
         self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
     ) -> dict[str, Any]:
-        """Release what was planned; return the fitted attributes by name."""
+        """Make the planned releases; return the fitted attributes by name."""
         raise NotImplementedError
 
     def _run_plain(
@@ -203,17 +203,17 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     ) -> dict[str, Any]:
         """Fit without privacy; return the fitted attributes by name."""
         del source, public, random_state, progress
-        remedy = "This model has no fit without noise: take a large epsilon, such as 100."
+        remedy = "This model has no fit without noise. Use a large epsilon, such as 100."
         raise _validate.fail("a finite epsilon", "epsilon", self.epsilon, remedy)
 
     def _warn_of_fit(self, public: PublicFacts, plan: Plan, gate: Gate) -> None:
-        """Warn of what a released number of rows left out of the plan."""
+        """Warn if a released number of rows reduced the plan."""
 
     # -- before the data ---------------------------------------------------------------------------------
 
     @property
     def _plain(self) -> bool:
-        """Whether the fit is without privacy: epsilon = inf."""
+        """Whether the fit is non-private: epsilon = inf."""
         return bool(self.epsilon == math.inf)
 
     @property
@@ -226,7 +226,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
 
     @property
     def _terms(self) -> Terms:
-        """The guarantee that a plan is made for."""
+        """The guarantee of the plan."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -241,15 +241,15 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
                     "a finite epsilon with a ledger",
                     "epsilon",
                     self.epsilon,
-                    "Without noise nothing can be charged.",
+                    "A fit without noise cannot be charged: leave the ledger out.",
                 )
         else:
             _validate.epsilon(self.epsilon)
             _validate.delta(self.delta)
-        _ = self._adjacency, self._unit  # raise for values that they cannot have
+        _ = self._adjacency, self._unit  # these raise for invalid values
 
     def _rows_to_fit(self, X: Any, schema: Schema | None, *, by_position: bool = False) -> RowSource:
-        """Return the rows, at most as many of a person as declared; raise if there is no row."""
+        """Open the rows, limited to the declared number of each person; raise if there is no row."""
         unit = self._unit
         return rows_to_release(
             X, schema, self._adjacency, unit.rows_per_person, unit.person, by_position=by_position
@@ -262,7 +262,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     def _domain(
         self, n_columns: int, names: Sequence[str] | None = None, *, keep_distances: bool = True
     ) -> Domain:
-        """Return the public domain that the arguments declare."""
+        """Return the public domain from the arguments."""
         return Domain.from_arguments(
             n_columns,
             bounds=self.bounds,
@@ -273,9 +273,9 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         )
 
     def _random(self, random_state: Any = None) -> PublicRandom:
-        """Return the generator of the free post-processing; it never touches the noise.
+        """Return the random generator for post-processing; it never generates noise.
 
-        A `random_state` given to the call replaces the estimator's own.
+        A `random_state` given to the call replaces that of the estimator.
         """
         if random_state is not None:
             return public_random(random_state)
@@ -288,19 +288,19 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         if self.delta >= 1 / n_rows:
             about = "" if isinstance(n_rows, int) else "about "
             warn(
-                f"delta={self.delta:g} is not below one over the number of rows ({about}{n_rows:.0f}): a "
-                f"mechanism that publishes one row outright would meet it. Choose a smaller delta.",
+                f"delta={self.delta:g} is not below one over the number of rows ({about}{n_rows:.0f}). Even "
+                f"a mechanism that publishes a whole row could satisfy it. Choose a smaller delta.",
                 DeltaWarning,
             )
 
     def _with_quality(self, plan: Plan) -> Plan:
-        """Return the plan, with a hundredth of it for counts of cells that the schema cannot take."""
+        """Add the stage of data quality, with a hundredth of the budget, to the plan."""
         if self.schema is None or not self.data_quality:
             return plan
         return with_quality_stage(plan, len(self.schema.columns))
 
     def _release_quality(self, gate: Gate) -> tuple[NDArray[np.float64], float] | None:
-        """Buy those counts, where they are planned."""
+        """Release the counts of data quality, if they are planned."""
         if self.schema is not None and any(stage.name == QUALITY for stage in gate.plan.stages):
             return release_quality(gate, self.schema.names)
         return None
@@ -310,8 +310,9 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         charge = getattr(self, "charge_", None)
         if self.ledger is None and charge is not None:
             raise InvalidArgumentError(
-                f"Expected a ledger: this model was charged to that of {charge.ledger!r}, and another fit "
-                f"costs again. Give it with set_params(ledger=...), or fit a new estimator."
+                f"Expected a ledger, got ledger=None: this model was charged to the ledger of "
+                f"{charge.ledger!r}, and another fit costs again. Give it with set_params(ledger=...), or "
+                f"fit a new estimator."
             )
         names = self.schema.names if self.schema is not None else source.names
         return ReleaseGate(
@@ -319,7 +320,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
             source,
             public.domain if public.grid is None else public.grid,
             engine_for(source, self._threads(public)),
-            ledger=opened_ledger(self.ledger, self.schema),
+            ledger=open_ledger(self.ledger, self.schema),
             purpose=f"{self._public_name}.fit",
             facts=[self._described_arguments(), source.names, source.n_columns, public.n_rows],
             bounds=public.domain.describe(names),
@@ -327,19 +328,19 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         )
 
     def _threads(self, public: PublicFacts) -> int | None:
-        """Return the number of threads that may sum a statistic; None for all cores."""
+        """Return the number of threads for sums; None means all cores."""
         del public
         return self.n_jobs
 
     def _described_arguments(self) -> dict[str, Any]:
-        """Return the arguments that define a fit, for one that is continued after a crash."""
+        """Return the arguments that identify a fit, so that the right fit continues after a crash."""
         without = {"ledger", "n_jobs", "verbose"}
         arguments = {k: v for k, v in self.get_params(deep=False).items() if k not in without}
         return {name: described(value) for name, value in arguments.items()}
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
-        """Say, on an interrupt or an error after the charge, that the budget stays spent."""
+        """Add a note to exceptions after the charge: the charge stays."""
         try:
             yield
         except BaseException as error:
@@ -350,7 +351,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     # -- planning ----------------------------------------------------------------------------------------
 
     def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
-        """Return what a fit of `n_rows` rows would give, from public numbers: for `dpem.plan`."""
+        """Forecast a fit of `n_rows` rows from public numbers, for `dpem.plan`."""
         names, n_columns = self._names_to_plan(columns)
         public = self._public_facts(n_columns, names, n_rows)
         plan = self._plan(public)
@@ -358,11 +359,11 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return self._expected(public, plan, n_rows, spread)
 
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:  # noqa: ARG002
-        """Return what noise a plan puts into the parameters."""
-        raise _validate.fail("an estimator that has a forecast", "estimator", self._public_name)
+        """Return the noise in the parameters that a plan causes."""
+        raise _validate.fail("an estimator with a forecast", "estimator", self._public_name)
 
     def _names_to_plan(self, named: Any) -> tuple[tuple[str, ...] | None, int]:
-        """Return the names of the columns that a plan is about, where they are known, and their number."""
+        """Return the names of the columns of a plan, if they are known, and their number."""
         names = None
         if self.schema is not None:
             self._check_schema(self.schema)
@@ -378,12 +379,12 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return names, _validate.integer(named if names is None else len(names), "columns")
 
     def _planned_columns(self, public: PublicFacts, spread: Any = None) -> PlannedColumns:
-        """Return the columns with a public guess of their spread."""
+        """Return the columns with a public assumption about their spread."""
         return PlannedColumns.of_domain(public.numeric_domain, public.names, spread)
 
     @property
     def _keeps_distances(self) -> bool:
-        """Whether the model measures distances in the user's units, so that columns share one scale."""
+        """Whether the model uses distances in the user's units, so that all columns have the same scale."""
         return True
 
     # -- after the fit -----------------------------------------------------------------------------------
@@ -395,9 +396,10 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         gate: Gate | None = None,
         quality: tuple[NDArray[np.float64], float] | None = None,
     ) -> None:
-        """Write results, columns, plan and privacy statement in one step, then warn of what is weak.
+        """Set results, columns, plan and privacy statement in one step, then warn of weak results.
 
-        An interrupt leaves the fit before or this one, never parameters beside another fit's statement.
+        An interrupt leaves the previous fit or this one, never the parameters of one with the statement of
+        the other.
         """
         if gate is not None:
             gate.close()
@@ -423,10 +425,10 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
             self._warn_of_delta(float(gate.n_rows))
         weak = "" if gate is None else self._weakness()
         if weak:
-            warn(f"{weak} Use a larger epsilon, more rows, or ask for less.", WeakFitWarning)
+            warn(f"{weak} Use a larger epsilon, more rows, or a smaller model.", WeakFitWarning)
 
     def _weakness(self) -> str:
-        """Say which released parameters are mostly noise, by their standard errors; "" for none."""
+        """Name the released parameters that are mostly noise, by their standard errors; "" if none are."""
         return ""
 
     def _column_names(self) -> Sequence[str] | None:
@@ -435,7 +437,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return getattr(self, "feature_names_in_", None)
 
     def _plain_rows(self, source: RowSource, domain: Domain) -> NDArray[np.float64]:
-        """Return the rows (n, d) of a fit without privacy, clipped as in a private fit; raise for NaN."""
+        """Return the rows (n, d) of a non-private fit, clipped as in a private fit; raise for NaN."""
         rows = source.in_memory().block().T
         bad = (np.isinf(rows) if self._allows_missing else ~np.isfinite(rows)).any(axis=0)
         if bad.any():
@@ -444,28 +446,32 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
             what = "infinity" if self._allows_missing else "NaN or infinity"
             raise InvalidArgumentError(
                 f"Expected finite numbers with epsilon=inf: Input X contains {what} in column {which}. Drop "
-                f"or fill those rows. (A private fit never raises because of a value.)"
+                f"these rows, or fill their cells. (A private fit never raises because of a value.)"
             )
         return domain.clip(rows)
 
     def _rows(self, X: Any) -> NDArray[np.float64]:
-        """Return rows to predict, as a checked (n, d) array: here a bad value raises."""
+        """Validate rows to predict and return them as an (n, d) array; unlike `fit`, raise for bad values."""
         source = self._fitted_source(X)
         source.require_rows()
         rows = source.block().T
         if self._allows_missing:
             if np.isinf(rows).any():
-                raise InvalidArgumentError("Expected finite or missing numbers: Input X contains infinity.")
+                raise InvalidArgumentError(
+                    "Expected finite or missing numbers: Input X contains infinity. Drop or fill such cells."
+                )
         elif not np.isfinite(rows).all():
-            raise InvalidArgumentError("Expected finite numbers: Input X contains NaN or infinity.")
+            raise InvalidArgumentError(
+                "Expected finite numbers: Input X contains NaN or infinity. Drop or fill such cells."
+            )
         return rows
 
     def _as_declared(self, rows: NDArray[np.float64]) -> Any:
-        """Return sampled rows (n, d) as the schema declares them: a DataFrame; without one as they are."""
+        """Convert sampled rows (n, d) to a DataFrame as the schema declares; without a schema, do nothing."""
         if self.schema is None:
             return rows
         low, high = self.schema.bounds
-        return frame_of(self.schema, np.minimum(np.maximum(rows, low), high).T)
+        return to_dataframe(self.schema, np.minimum(np.maximum(rows, low), high).T)
 
     @property
     def _allows_missing(self) -> bool:
@@ -473,28 +479,28 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return False
 
     def _fitted_source(self, X: Any) -> TableRows:
-        """Return rows whose columns are those of the fit; only public facts about them are checked."""
+        """Open rows with the columns of the fit; only names and types are checked."""
         source = open_rows(X, self.schema, person=self._person_in(X)).in_memory()
         check_columns(self, source)
         return source
 
     def _person_in(self, X: Any) -> str | None:
-        """Return the column of persons if these rows have it: no model computes with it."""
-        if self.person is None or self.schema is not None:  # a schema has no such column
+        """Return the column of persons if these rows have it: models leave it out."""
+        if self.person is None or self.schema is not None:  # a schema does not contain this column
             return None
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | os.PathLike)
         if paths or isinstance(X, str | os.PathLike | Files):
             names = file_head(X if isinstance(X, Files) else Files(X))[0].column_names
-        else:  # Arrow's columns are arrays
+        else:  # in Arrow, `columns` are arrays
             names = getattr(X, "column_names", getattr(X, "columns", None))
         return self.person if names is not None and self.person in list(names) else None
 
-    # -- what commands and reports show ------------------------------------------------------------------
+    # -- for commands and reports ------------------------------------------------------------------------
 
-    _part: ClassVar[str] = "component"  # what `predict` numbers
+    _part: ClassVar[str] = "component"  # the name of the parts that `predict` returns
 
     def _profile(self) -> Profile | None:
-        """Return released values by part and column, with the noise in them; None for no such table."""
+        """Return released values by part and column, with their noise; None if the model has no profile."""
         return None
 
     def _figures(self) -> dict[str, Any]:
@@ -511,14 +517,16 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return None
 
     def _spread(self) -> dict[str, float] | None:
-        """Return the deviation of each column within a part, where the model has one."""
+        """Return the standard deviation of each column within a part, if the model has one."""
         return None
 
     def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
         """Return the columns that `dpem predict` writes, (n, columns), and their names."""
         predicting: Any = self
         if not hasattr(predicting, "predict"):
-            raise InvalidArgumentError(f"Expected a model that predicts, got {type(self).__name__}.")
+            raise InvalidArgumentError(
+                f"Expected a model that predicts, got {type(self).__name__}, which does not."
+            )
         if not probabilities:
             return np.asarray(predicting.predict(rows))[:, None] + 1, [self._part]
         if not hasattr(predicting, "predict_proba"):
@@ -529,7 +537,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return chances, [f"probability of {part + 1}" for part in range(chances.shape[1])]
 
     def __str__(self) -> str:
-        """Return scikit-learn's text, and what is weak in a fit."""
+        """Return scikit-learn's text, with warnings about a weak fit."""
         found = [repr(self)]
         if hasattr(self, "privacy_") and self.privacy_.event is not None:
             found += [f"Weak fit: {words}" for words in [self._weakness()] if words]
@@ -539,13 +547,13 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return "\n".join(found)
 
     def __sklearn_tags__(self) -> Any:
-        """Say whether rows may have missing cells."""
+        """Declare whether rows may have missing cells."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_missing
         return tags
 
     def _repr_html_inner(self) -> str:
-        """Return scikit-learn's diagram, with the privacy statement below it once fitted."""
+        """Return scikit-learn's diagram; once fitted, with the privacy statement below."""
         diagram = super()._repr_html_inner()
         if hasattr(self, "privacy_"):
             diagram += f"<p><strong>Privacy.</strong> {html.escape(str(self.privacy_))}</p>"
@@ -555,7 +563,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
 def warn_of_column_noise(
     entries: Sequence[ExpectedNoise], domain: Domain, plan: Plan, also: str, *, parameter: str | None = None
 ) -> None:
-    """Warn of columns whose parameter noise will blur, from public numbers alone."""
+    """Warn of columns whose parameters will be mostly noise, from public numbers only."""
     low, high = domain.box
     chosen = [entry for entry in entries if parameter is None or entry.parameter == parameter]
     warn_of_noise(chosen, (high - low).tolist(), plan, also=also)

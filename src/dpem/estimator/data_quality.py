@@ -1,9 +1,9 @@
-"""A paid look at how well the schema reads the rows: noisy counts, per column, of cells that went wrong.
+"""Data quality: noisy counts, for each column, of cells that are not as the schema declares.
 
-A column of unreadable cells fits like any other: all its rows lie at one place. Nothing free may tell, since
-a count of cells depends on rows. So a hundredth of the budget buys it: for each column how many cells were
-missing where none may be, could not be read, were outside the categories, or were clipped at a bound.
-Eq. (S-12), docs/proofs/sensitivity.md.
+A fit succeeds even if a column is unreadable, because all its cells get the same value. A count of such cells
+depends on rows, so it must be released like any statistic. A hundredth of the budget pays for it. For each
+column, the counts are those of cells that were missing although the schema allows none, could not be read,
+were outside the categories, or were clipped. Eq. (S-12), docs/proofs/sensitivity.md.
 """
 
 from __future__ import annotations
@@ -33,30 +33,31 @@ __all__ = ["STAGE", "DataQuality", "release_quality", "with_quality_stage"]
 STAGE = "data quality"
 SHARE = 0.01  # of mu^2
 FINDINGS = ("absent", "unreadable", "outside", "clipped")
-# A column is clearly bad if its count, less so many deviations of noise, exceeds this share of rows.
+# A column is clearly bad if its count minus this many standard deviations of noise exceeds this share of
+# rows.
 _DEVIATIONS = 6.0
 _BAD = 0.02
 _MEANING = {
-    "absent": "Missing cells went to the middle of the bounds, or to one category: declare missing = true.",
-    "unreadable": "Unreadable cells went to one place: correct how the schema says that cells are written.",
-    "outside": "Cells outside the categories went to their declared place.",
+    "absent": "Missing cells became the middle of the bounds, or one category: declare missing = true.",
+    "unreadable": "Unreadable cells all became the same value: correct their format in the schema.",
+    "outside": "Cells outside the categories were replaced as the schema declares.",
     "clipped": "Clipped cells lie at a bound.",
 }
-_CELL = {READ: 0, MISSING: 0, ABSENT: 1, UNREADABLE: 2, OUTSIDE: 3, BELOW: 4, ABOVE: 4}
-_CELL_OF = np.array([_CELL[found] for found in range(len(_CELL))], dtype=np.float64)
+_LEVEL = {READ: 0, MISSING: 0, ABSENT: 1, UNREADABLE: 2, OUTSIDE: 3, BELOW: 4, ABOVE: 4}
+_LEVELS = np.array([_LEVEL[found] for found in range(len(_LEVEL))], dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class DataQuality:
-    """Noisy counts of cells that the schema could not take as they are.
+    """Noisy counts of cells that are not as the schema declares.
 
     Attributes
     ----------
     columns : tuple of str
-        The columns.
+        The names of the columns.
     counts : ndarray of shape (n_columns, 4)
-        For each column the noisy number of cells that were missing where the schema allows none, unreadable,
-        outside the categories, and clipped.
+        For each column, the noisy numbers of cells that were missing although the schema allows none, that
+        were unreadable, outside the categories, and clipped.
     noise : float
         Standard deviation of the noise of each count.
     n_rows : float
@@ -69,7 +70,7 @@ class DataQuality:
     n_rows: float
 
     def to_frame(self) -> pd.DataFrame:
-        """Return the shares of rows, column by column, with the standard error that noise gives them."""
+        """Return the shares of rows as a DataFrame with one row for each column, and their standard error."""
         import pandas as pd  # noqa: PLC0415  (slow to import)
 
         shares = pd.DataFrame(self.shares, index=list(self.columns), columns=list(FINDINGS))
@@ -77,12 +78,12 @@ class DataQuality:
 
     @property
     def shares(self) -> NDArray[np.float64]:
-        """The shares of rows, (n_columns, 4), held to 0 and 1."""
+        """The shares of rows, of shape (n_columns, 4), clipped to 0 and 1."""
         return np.clip(self.counts / self.n_rows, 0.0, 1.0)
 
     @property
     def bad(self) -> dict[str, dict[str, float]]:
-        """The columns that are clearly bad, with the share of each finding that noise does not explain."""
+        """The columns that are clearly bad, with the shares of the findings that noise does not explain."""
         clear = (self.counts - _DEVIATIONS * self.noise) / self.n_rows > _BAD
         return {
             name: {
@@ -96,7 +97,8 @@ class DataQuality:
         lines = [f"{'column':<24}" + "".join(f"{what:>12}" for what in FINDINGS)]
         for name, shares in zip(self.columns, self.shares, strict=True):
             lines.append(f"{name:<24}" + "".join(f"{share:>12.1%}" for share in shares))
-        return "\n".join([*lines, f"(shares of rows, each with a noise of {self.noise / self.n_rows:.2%})"])
+        error = self.noise / self.n_rows
+        return "\n".join([*lines, f"(shares of rows, each with a standard error of {error:.2%})"])
 
     def warn(self) -> None:
         """Warn of columns that are clearly bad."""
@@ -117,22 +119,22 @@ class DataQuality:
         )
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return what a file keeps."""
+        """Return the arrays to save in a file."""
         return {"quality_counts": self.counts, "quality_noise": np.array([self.noise, self.n_rows])}
 
     @classmethod
     def from_arrays(cls, columns: Sequence[str], arrays: dict[str, Any]) -> DataQuality:
-        """Rebuild what :meth:`arrays` gave."""
+        """Rebuild data quality from the output of :meth:`arrays`."""
         noise, n_rows = map(float, arrays["quality_noise"])
         return cls(tuple(columns), arrays["quality_counts"], noise, n_rows)
 
 
 @dataclass(frozen=True)
-class _FindingCells:
-    """What became of each cell as one of five levels (a `RowGrid`): good, then the findings."""
+class _FindingLevels:
+    """A `RowGrid` that maps the finding about each cell to five levels: good, then `FINDINGS`."""
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        return _CELL_OF[columns.astype(np.intp)]
+        return _LEVELS[columns.astype(np.intp)]
 
 
 def _statistic(n_columns: int) -> Histograms:
@@ -140,13 +142,13 @@ def _statistic(n_columns: int) -> Histograms:
 
 
 def with_quality_stage(plan: Plan, n_columns: int) -> Plan:
-    """Return a plan of the same cost with a stage for the counts."""
+    """Return a plan of the same cost with the stage of data quality."""
     stage = Stage(STAGE, SHARE, _statistic(n_columns).sensitivity(plan.adjacency))
     return plan.with_stage(stage)
 
 
 def release_quality(gate: Gate, columns: Sequence[str]) -> tuple[NDArray[np.float64], float]:
-    """Release the counts, first of all: (n_columns, 4), and the deviation of their noise."""
-    released = gate.release(STAGE, _statistic(len(columns)), _FindingCells(), of_findings=True)
+    """Release the counts, (n_columns, 4), before all other stages; also return their noise's deviation."""
+    released = gate.release(STAGE, _statistic(len(columns)), _FindingLevels(), of_findings=True)
     counts = released.values.reshape(len(columns), 1 + len(FINDINGS))[:, 1:]
     return counts, float(released.noise_stddev[0])

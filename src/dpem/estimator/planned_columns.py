@@ -1,4 +1,4 @@
-"""What a plan will do to each column: expected noise, from public numbers and a guess of the spread."""
+"""The expected noise of a plan for each column, from public numbers and an assumed spread."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ if TYPE_CHECKING:
 __all__ = ["AGAINST_SPREAD", "DEFAULT_SPREAD", "ExpectedNoise", "Forecast", "PlannedColumns", "warn_of_noise"]
 
 AGAINST_SPREAD = "the spread of the rows"
-# Noise beyond this share of a column's public width is warned of: half of the default spread.
+# A warning is issued if noise exceeds this share of the width of a column's bounds: half of the default
+# spread.
 LARGEST_NOISE = 0.05
-DEFAULT_SPREAD = 0.1  # of the width of the bounds: ages within 0 to 120 with a deviation of 12 years
+DEFAULT_SPREAD = 0.1  # share of the width of the bounds: a deviation of 12 years for ages from 0 to 120
 
 
 @dataclass(frozen=True)
 class ExpectedNoise:
-    """The standard deviation that noise alone gives a released parameter.
+    """The expected standard deviation of a released parameter due to noise.
 
     Attributes
     ----------
     parameter : str
-        Such as "mean" or "share of rows".
+        The parameter, such as "mean" or "share of rows".
     column : str or None
-        The column that it is of, where it is of one.
+        The column, if the parameter belongs to one.
     size : float
-        The standard deviation, in the column's unit; of shares and correlations, as they are.
+        The standard deviation, in the unit of the column; shares and correlations have no unit.
     unit : str or None
-        The unit, where the schema names one.
+        The unit, if the schema names one.
     relative : float
-        The same over what it is to be seen against.
+        The standard deviation divided by a reference size.
     against : str
-        What that is, in words.
+        The reference size, in words.
     """
 
     parameter: str
@@ -61,18 +62,18 @@ class ExpectedNoise:
 
 @dataclass(frozen=True, eq=False)
 class Forecast:
-    """What a fit is expected to give, from public numbers: each estimator makes its own.
+    """The expected result of a fit, from public numbers.
 
     Attributes
     ----------
     plan : Plan
-        What would be charged and released.
+        The plan that the fit would charge.
     asked, granted : dict of str to int
-        What the arguments ask for, such as components, and what noise leaves room for.
+        The requested sizes of the model, such as the number of components, and those that noise allows.
     noise : sequence of ExpectedNoise
         The noise in each parameter.
     assumption : str
-        What was assumed about the rows, as a sentence.
+        The assumption about the rows, as a sentence.
     """
 
     plan: Plan
@@ -84,7 +85,7 @@ class Forecast:
 
 @dataclass(frozen=True, eq=False)
 class PlannedColumns:
-    """Names, units, and the standard deviation that rows of one component are guessed to have."""
+    """Names and units of columns, and the assumed standard deviation of rows within a component."""
 
     names: tuple[str, ...]
     units: tuple[str | None, ...]
@@ -93,7 +94,10 @@ class PlannedColumns:
 
     @classmethod
     def of_domain(cls, domain: Domain, names: Sequence[str] | None, spread: Any) -> PlannedColumns:
-        """Return the columns of a domain; `spread` is a part of the bounds' width, or names to deviations."""
+        """Return the columns of a domain.
+
+        `spread` is a share of the width of the bounds, or a mapping of column names to standard deviations.
+        """
         low, high = domain.box
         d = domain.n_columns
         names = tuple(map(str, names)) if names is not None else tuple(f"x{j}" for j in range(d))
@@ -104,11 +108,12 @@ class PlannedColumns:
                 name: _validate.positive(value, f"spread of {name!r}") for name, value in spread.items()
             }
         elif spread is not None:
-            part = _validate.positive(spread, "spread", "It is a part of the bounds' width, such as 0.1.")
+            remedy = "Pass a share of the width of the bounds, such as 0.1."
+            part = _validate.positive(spread, "spread", remedy)
         unknown = [name for name in guessed if name not in names]
         if unknown:
             raise InvalidArgumentError(
-                f"Expected columns of the plan in spread, got {', '.join(map(repr, unknown))}. There are "
+                f"Expected columns of the plan in spread, got {', '.join(map(repr, unknown))}. The plan has "
                 f"{', '.join(map(repr, names[:20]))}."
             )
         deviations = part * (high - low)
@@ -124,7 +129,7 @@ class PlannedColumns:
         return cls(names, units, deviations, f"Assumed: {assumption}; components of equal size.")
 
     def noise(self, parameter: str, relative: float) -> list[ExpectedNoise]:
-        """Return the noise of a parameter that every column has, from its size relative to the spread."""
+        """Return the noise of a parameter for every column, from its size relative to the spread."""
         return [
             ExpectedNoise(parameter, name, float(relative * deviation), unit, float(relative), AGAINST_SPREAD)
             for name, unit, deviation in zip(self.names, self.units, self.spread, strict=True)
@@ -138,18 +143,18 @@ def warn_of_noise(
     *,
     also: str = "",
 ) -> None:
-    """Warn, from public numbers, where noise exceeds `LARGEST_NOISE` of what could be.
+    """Warn, from public numbers, if noise exceeds the share `LARGEST_NOISE` of the public range.
 
     Parameters
     ----------
     entries : sequence of ExpectedNoise
-        Of one parameter, such as means.
+        The noise of one parameter, such as means.
     widths : sequence of float
-        What each entry could be at most: the public width of a column, 1 for a share of rows.
+        The public range of each entry: the width of a column's bounds, or 1 for a share of rows.
     plan : Plan
-        What pays for them.
+        The plan that causes this noise.
     also : str
-        What else would help.
+        Further remedies, for the message.
     """
     shares = {e.column or e.parameter: e.size / width for e, width in zip(entries, widths, strict=True)}
     noisy = {name: share for name, share in shares.items() if share > LARGEST_NOISE}
@@ -165,6 +170,6 @@ def warn_of_noise(
     remedies.append(f"{factor:.2g} times the rows")
     warn(
         f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "
-        f"public range. What helps: {', '.join(remedies)}{also}.",
+        f"public range. Remedies: {', '.join(remedies)}{also}.",
         WeakSignalWarning,
     )

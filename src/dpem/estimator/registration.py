@@ -1,4 +1,4 @@
-"""The one object of a model folder that tells the rest of the program what it needs to know."""
+"""The registration of a model: a description for commands, plans, reports and audits."""
 
 from __future__ import annotations
 
@@ -14,41 +14,42 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.estimator.base import PrivateEstimator
 
-__all__ = ["ModelEntry", "imported"]
+__all__ = ["ModelEntry", "import_object"]
 
 
-def imported(place: str) -> Any:
-    """Return what a module holds under a name, as in "package.module:name"."""
+def import_object(place: str) -> Any:
+    """Import an object by a path such as "package.module:name"."""
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)
 
 
 @dataclass(frozen=True)
 class ModelEntry:
-    """What the rest of the program needs to know of a model.
+    """The description of a model for the rest of the program.
 
     Attributes
     ----------
     name : str
-        What `dpem fit --model` calls it.
+        The name in `dpem fit --model`.
     summary : str
-        What it is for, in a few words.
+        The purpose of the model, in a few words.
     estimator : str
-        Module and class, as in "package.module:Class"; imported when it is used.
+        Module and class, as in "package.module:Class"; imported on first use.
     refuses : tuple of str
-        The kinds of columns that it has no use for.
+        The kinds of columns that the model does not support.
     parts : str or None
-        The argument that says how many components, clusters or factors there are.
+        The argument with the number of components, clusters or factors.
     default_parts : int or str
-        How many unless a user says.
+        The default of this argument in commands.
     options : mapping of str to str
-        Options of the command that it takes, and the arguments that they become.
+        Options of the command that the model accepts, and the arguments that they set.
     for_missing : mapping of str to value, or None
-        Arguments that model missing cells; without any, such cells go to the middle of their bounds.
+        Arguments with which the model uses missing cells. With None, missing cells become the middle of their
+        bounds.
     needs_schema : bool
-        Whether bounds alone do not say enough about the columns.
+        Whether the model needs a schema, because bounds do not describe its columns.
     trials : str
-        Module and dict of the small fits that audits and conformance tests run; imported when it is used.
+        Module and dict of trials (small fits) for audits and conformance tests; imported on first use.
     """
 
     name: str
@@ -65,7 +66,7 @@ class ModelEntry:
     def make(
         self, parts: int | None, schema: Schema | None, options: Mapping[str, Any], **common: Any
     ) -> PrivateEstimator:
-        """Return the estimator for these columns and options, all of which the model takes."""
+        """Return the estimator for these columns and options, which the model must accept."""
         arguments = {self.options[option]: value for option, value in options.items()}
         if schema is not None:
             schema = self._fitting(schema)
@@ -74,19 +75,19 @@ class ModelEntry:
         return self._estimator(parts, schema=schema, **arguments, **common)
 
     def _estimator(self, parts: int | None, **arguments: Any) -> PrivateEstimator:
-        made: PrivateEstimator = imported(self.estimator)(
+        made: PrivateEstimator = import_object(self.estimator)(
             **({} if self.parts is None else {self.parts: self.default_parts if parts is None else parts}),
             **arguments,
         )
         return made
 
     def _fitting(self, schema: Schema) -> Schema:
-        """Return the schema, with missing cells filled where nothing models them."""
+        """Check the kinds of columns; return the schema, filled if the model cannot use missing cells."""
         unfit = [column for column in schema.columns if column.kind in self.refuses]
         if unfit:
             rest = [column.name for column in schema.columns if column.kind not in self.refuses]
             found = ", ".join(f"{column.name!r} ({column.kind})" for column in unfit)
-            remedy = f"Leave them out with --columns {','.join(rest)}, or take" if rest else "Take"
+            remedy = f"Leave them out with --columns {','.join(rest)}, or use" if rest else "Use"
             raise InvalidArgumentError(
                 f"Expected no columns of kind {' or '.join(self.refuses)} for --model {self.name}, got "
                 f"{found}. {remedy} --model table."

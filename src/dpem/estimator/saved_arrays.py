@@ -1,4 +1,4 @@
-"""Arrays out of a file are checked before a model believes them: names, shapes, and what numbers can mean."""
+"""Validation of arrays from a file: names, shapes and valid values."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 __all__ = ["require", "require_covariances", "require_laws", "require_numbers", "require_positive"]
 
-_ROUNDING = 1e-10  # of a covariance, relative to its variances
+_ROUNDING = 1e-10  # tolerance of covariances, relative to variances
 
 
 def require(holds: object, expected: str) -> None:
-    """Raise, in the house form, unless a condition on a file's content holds."""
+    """Raise unless a condition on the content of a file holds."""
     if not holds:
-        raise ModelFileError(f"Expected {expected}, got another.")
+        raise ModelFileError(f"Expected {expected}, got something else.")
 
 
 def require_numbers(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Raise unless exactly these arrays are there, of these shapes, with finite float64 numbers."""
+    """Raise unless the arrays have exactly these names and shapes, and finite float64 numbers."""
     require(arrays.keys() == shapes.keys(), f"the arrays {', '.join(shapes)}")
     for name, shape in shapes.items():
         array = arrays[name]
@@ -34,19 +34,19 @@ def require_numbers(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tup
 
 
 def require_positive(name: str, array: NDArray[np.float64], *, or_zero: bool = False) -> None:
-    """Raise unless all numbers are above zero (or not below it)."""
+    """Raise unless all numbers are positive (or, with `or_zero`, not negative)."""
     require((array >= 0).all() if or_zero else (array > 0).all(), f"positive numbers in {name!r}")
 
 
 def require_laws(name: str, array: NDArray[Any]) -> None:
-    """Raise unless these are probabilities, the last axis summing to 1."""
+    """Raise unless these are probabilities that sum to 1 over the last axis."""
     require(array.dtype == np.float64 and array.size and np.isfinite(array).all(), f"numbers in {name!r}")
     proper = (array >= 0).all() and (array <= 2).all() and np.allclose(array.sum(axis=-1), 1.0, atol=1e-6)
     require(proper, f"probabilities that sum to 1 in {name!r}")
 
 
 def require_covariances(name: str, matrices: NDArray[np.float64]) -> None:
-    """Raise unless these (..., d, d) are symmetric and positive definite, but for rounding."""
+    """Raise unless these matrices (..., d, d) are symmetric and positive definite up to rounding."""
     variances = np.diagonal(matrices, axis1=-2, axis2=-1)
     require_positive(name, variances)
     scale = np.sqrt(variances)

@@ -1,4 +1,4 @@
-"""Saving and loading of fitted models, and the record of a ledger that paid for one."""
+"""Save and load fitted models, and verify their charges."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["SavedModel", "load"]
 
 _MODELS: dict[str, type[SavedModel]] = {}
-_STATED = ("epsilon", "delta", "adjacency", "unit", "accountant", "releases")  # by plan and statement alike
+_STATED = ("epsilon", "delta", "adjacency", "unit", "accountant", "releases")  # equal in plan and statement
 
 
 class SavedModel:
-    """What every estimator can do with a file: save a fit, and be rebuilt from one."""
+    """The part of every estimator that saves a fit and rebuilds it from a file."""
 
-    # The name under which users import the estimator; it is saved, and recorded in ledgers.
+    # The name under which users import the estimator, which is saved and recorded in ledgers.
     _public_name: ClassVar[str]
-    # Fitted arrays in the user's units, by name; they are what is saved.
+    # Names of fitted arrays in the user's units, which are saved.
     _fitted_arrays: ClassVar[tuple[str, ...]] = ()
 
-    if TYPE_CHECKING:  # of the estimator
+    if TYPE_CHECKING:  # attributes of the estimator
         epsilon: float
         delta: float
         adjacency: str
@@ -72,7 +72,7 @@ class SavedModel:
             _MODELS[cls._public_name] = cls
 
     def verify_charge(self, ledger: Ledger | str | os.PathLike[str]) -> None:
-        """Raise unless this ledger holds, and has the record that paid for this model.
+        """Raise unless this ledger is intact and contains the charge for this model.
 
         Parameters
         ----------
@@ -81,12 +81,14 @@ class SavedModel:
         """
         check_is_fitted(self)
         if self.privacy_.event is None:
-            raise InvalidArgumentError("Expected a private model, got one that was fitted without noise.")
+            raise InvalidArgumentError(
+                "Expected a private model, got one that was fitted without noise, which has no charge."
+            )
         account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         account.verify_charge(self.charge_, self.privacy_, purpose=f"{self._public_name}.fit")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model: released values, public arguments, plan and statement. No pickle, no rows."""
+        """Save the model: released values, public arguments, plan and statement, without pickle or rows."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         metadata = {
@@ -104,42 +106,46 @@ class SavedModel:
         write_model(path, metadata, self._arrays() | ({} if quality is None else quality.arrays()))
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        """Return what is saved of a fit: released arrays by name."""
+        """Return the released arrays to save, by name."""
         errors = getattr(self, "standard_errors_", {})
         arrays = {name: getattr(self, name) for name in self._fitted_arrays}
         return arrays | {f"standard_error_{name}": value for name, value in errors.items()}
 
     def _restore_standard_errors(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Take back standard errors, whose names and shapes are checked."""
+        """Restore standard errors from validated arrays."""
         of = "standard_error_"
         self.standard_errors_ = {k.removeprefix(of): v for k, v in arrays.items() if k.startswith(of)}
         for name, value in self.standard_errors_.items():
             require_positive(name, value, or_zero=True)
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Take back what `_arrays` gave, checked (`estimator.saved_arrays`): a file may come from anyone."""
+        """Validate the output of `_arrays` (`estimator.saved_arrays`) and restore it: files may be forged."""
         raise NotImplementedError
 
     def _saved_parameters(self) -> dict[str, Any]:
         saved = {}
         for name, value in self.get_params(deep=False).items():
             if name in ("ledger", "random_state", "epsilon"):
-                continue  # a file elsewhere, a seed, and what the statement says better
+                continue  # a file elsewhere, a seed, and a number in the statement
             saved[name] = value.to_dict() if isinstance(value, Schema) else _plain_data(value)
         return saved
 
     @classmethod
     def _with_plug_in(cls, parameters: dict[str, Any], model: Any) -> dict[str, Any]:
-        """Return a file's arguments with the plug-in model that `load` was given, where one is needed."""
+        """Return the arguments from a file with the plug-in model given to `load`, if it needs one."""
         if model is not None:
-            raise _validate.fail("no model for a file that needs none", "model", type(model).__name__)
+            raise _validate.fail(
+                "no model for this file, which does not contain a plug-in model,",
+                "model",
+                type(model).__name__,
+            )
         return parameters
 
     @classmethod
     def _restore(
         cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
     ) -> Self:
-        """Build the estimator from its arguments, and give it back what it had found."""
+        """Build the estimator from its arguments, and restore its fitted attributes."""
         parameters = dict(parameters)
         if parameters.get("schema") is not None:
             parameters["schema"] = Schema(parameters["schema"])
@@ -149,13 +155,13 @@ class SavedModel:
         model._check_budget()
         if plan is not None:
             asked = model.delta, model.adjacency, model._unit
-            require(asked == (plan.delta, plan.adjacency, plan.unit), "arguments that the plan has too")
+            require(asked == (plan.delta, plan.adjacency, plan.unit), "the same arguments as in the plan")
         model.plan_, model.privacy_ = plan, privacy
         model.n_features_in_ = _validate.integer(metadata["n_features_in"], "n_features_in")
         described = model.schema is None or len(model.schema.columns) == model.n_features_in_
         require(described, "as many columns as the schema has")
         if plan is not None:
-            model._domain(model.n_features_in_)  # raises where no fit could have had these bounds
+            model._domain(model.n_features_in_)  # raises if no fit could have had these bounds
         names = metadata["feature_names_in"]
         if names is not None:
             named = isinstance(names, list) and all(isinstance(name, str) for name in names)
@@ -173,7 +179,7 @@ class SavedModel:
     def _restore_checked(
         cls, metadata: dict[str, Any], arrays: dict[str, np.ndarray], parameters: dict[str, Any]
     ) -> Self:
-        """Build the estimator, and compare its bounds with those that its statement names."""
+        """Build the estimator, and compare its bounds with those in its statement."""
         quality: dict[str, np.ndarray] = {
             name: arrays.pop(name) for name in ("quality_counts", "quality_noise") if name in arrays
         }
@@ -186,23 +192,23 @@ class SavedModel:
             restored.data_quality_ = DataQuality.from_arrays(columns, quality)
         if restored.plan_ is not None:
             same = restored._described_bounds() == restored.privacy_.bounds
-            require(same, "a statement of the same bounds")
+            require(same, "a statement with the same bounds")
         return restored
 
     def _described_bounds(self) -> dict[str, str]:
-        """Return the bounds of the arguments in words, as the statement of a fit has them."""
+        """Return the bounds of the arguments in words, as in the statement of a fit."""
         return self._domain(self.n_features_in_).describe(self._column_names())
 
 
 def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
-    """Load a model that `save` wrote. Its claim of privacy is checked against its events again.
+    """Load a model that `save` wrote, and check its privacy statement against its events.
 
     Parameters
     ----------
     path : path-like
         The file.
     model : ExponentialFamily, optional
-        The plug-in model of a :class:`dpem.PrivateEM`: files hold no code.
+        The plug-in model of a :class:`dpem.PrivateEM`: files contain no code.
 
     Returns
     -------
@@ -223,36 +229,41 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     metadata, arrays = read_model(path)
     name, parameters = metadata.get("model"), metadata.get("parameters")
     if not isinstance(name, str) or name not in _MODELS:
-        raise ModelFileError(f"Expected a model that this dpem knows, got {reprlib.repr(name)}.")
+        raise ModelFileError(
+            f"Expected a model that this version of dpem knows, got {reprlib.repr(name)}. Install the "
+            f"version of dpem that wrote the file."
+        )
     if not isinstance(parameters, dict):
-        raise ModelFileError(f"Expected a whole model in {str(path)!r}, got one without arguments.")
+        raise ModelFileError(
+            f"Expected a complete model in {str(path)!r}, got one without arguments. Save the model again."
+        )
     estimator = _MODELS[name]
-    parameters = estimator._with_plug_in(parameters, model)  # errors of the caller, not of the file
+    parameters = estimator._with_plug_in(parameters, model)  # outside `try`: this is the caller's error
     try:
         return estimator._restore_checked(metadata, arrays, parameters)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = str(error) if isinstance(error, InvalidArgumentError) else "Something is missing."
-        raise _not_whole(path, reason) from error
+        raise _damaged(path, reason) from error
     except ModelFileError as error:
-        raise _not_whole(path, str(error)) from error
+        raise _damaged(path, str(error)) from error
 
 
-def _not_whole(path: str | os.PathLike[str], reason: str) -> ModelFileError:
+def _damaged(path: str | os.PathLike[str], reason: str) -> ModelFileError:
     return ModelFileError(
-        f"Expected a whole model in {str(path)!r}, got one that is damaged or forged, or of another version. "
-        f"{textwrap.shorten(reason, 300)}"
+        f"Expected an intact model in {str(path)!r}, got one that is damaged, forged, or from another "
+        f"version of dpem. {textwrap.shorten(reason, 300)}"
     )
 
 
 def _guarantee(metadata: dict[str, Any]) -> tuple[Plan | None, PrivacyStatement]:
-    """Return plan and statement of a file. The plan comes first: it limits what an accountant is given."""
+    """Return plan and statement of a file. The plan is parsed first: it limits the number of events."""
     plan = None if metadata["plan"] is None else Plan.from_dict(metadata["plan"])
     planned = None if plan is None else plan.event.to_dict()
-    require(metadata["privacy"]["event"] == planned, "a statement of what was planned")
+    require(metadata["privacy"]["event"] == planned, "a statement about the plan")
     privacy = PrivacyStatement.from_dict(metadata["privacy"])
     if plan is not None:
         stated = {name: getattr(privacy, name) for name in _STATED}
-        require(stated == {name: getattr(plan, name) for name in _STATED}, "a statement of what was planned")
+        require(stated == {name: getattr(plan, name) for name in _STATED}, "a statement about the plan")
     return plan, privacy
 
 
@@ -263,6 +274,6 @@ def _plain_data(value: Any) -> Any:
         return value.item()
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain_data(item) for item in value]
-    if hasattr(value, "to_numpy"):  # bounds as a Series
+    if hasattr(value, "to_numpy"):  # bounds given as a Series
         return value.to_numpy().tolist()
     return value

@@ -1,4 +1,7 @@
-"""What a fitted model says of itself: a profile of its parts, and figures. Released values alone."""
+"""Summaries of fitted models for commands and reports: profiles of their parts, and figures.
+
+They contain released values only.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +34,14 @@ __all__ = [
     "values_of",
 ]
 
-MOST_COLUMNS = 24  # that one can choose among in a figure
+MOST_COLUMNS = 24  # to choose from in a figure
 _MOST_ACROSS = 8
 _DIGITS = 6
 
 
 @dataclass(frozen=True)
 class ReleasedValue:
-    """A released value, what noise alone does to it, and how far rows of the part spread about it."""
+    """A released value, its standard error, and the spread of rows of the part around it."""
 
     value: float
     error: float
@@ -48,7 +51,7 @@ class ReleasedValue:
 
 @dataclass(frozen=True)
 class Profile:
-    """One row for every part of the model: a component, a cluster or a factor."""
+    """A table with one row for each part of the model: a component, a cluster or a factor."""
 
     kind: str
     header: list[str]
@@ -58,7 +61,7 @@ class Profile:
 
     @property
     def is_wide(self) -> bool:
-        """Whether columns are better shown one below the other."""
+        """Whether the table is easier to read with columns one below the other."""
         return len(self.header) > _MOST_ACROSS and len(self.rows) < len(self.header)
 
 
@@ -180,7 +183,7 @@ def numbered_rows(values: Any, errors: Any, columns: list[Any]) -> list[tuple[st
 
 
 def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None) -> list[ReleasedValue]:
-    """Return the cells of one part of a model."""
+    """Return the released values of one part of a model."""
     spreads = [None] * len(columns) if spreads is None else [float(spread) for spread in spreads]
     return [
         ReleasedValue(float(value), float(error), spread, _moment(value, column))
@@ -189,12 +192,12 @@ def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None)
 
 
 def _moment(value: Any, column: Any) -> str | None:
-    """Return a date, time or duration in words; None for other columns."""
+    """Format a date, time or duration as text; return None for other columns."""
     return column.value_text(round(float(value))) if column is not None and column.is_time else None
 
 
 def gaussian_figures(model: Any, density: Gaussians) -> dict[str, Any]:
-    """Return what a page needs to draw a mixture of Gaussians; of many columns the first."""
+    """Return the data with which a page draws a mixture of Gaussians, for the first columns."""
     k = density.n_components
     columns = columns_of_numbers(model, density.means[:k], 4 * density.deviations[:k].max(axis=0))
     d = len(columns)
@@ -209,7 +212,7 @@ def gaussian_figures(model: Any, density: Gaussians) -> dict[str, Any]:
 def columns_of_numbers(
     model: Any, centres: NDArray[np.float64], around: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Return names, units and ranges of the first columns: their bounds, or else where the model lies."""
+    """Return names, units and ranges of the first columns: their bounds, or else the range of the model."""
     schema = getattr(model, "schema", None)
     low, high = ranges_of(model, centres, around)
     columns = []
@@ -230,7 +233,7 @@ def ranges_of(
 
 
 def label_of(value: Any) -> str:
-    """Return a value of a column as a figure shows it."""
+    """Format a value of a column for a figure."""
     if value is None:
         return "missing"
     if hasattr(value, "left"):  # an interval
@@ -239,7 +242,7 @@ def label_of(value: Any) -> str:
 
 
 def short(values: Any) -> Any:
-    """Return numbers with as many digits as a page can show."""
+    """Round numbers to the digits that a page shows."""
     return (
         np.asarray([float(f"{v:.{_DIGITS}g}") for v in np.ravel(values)]).reshape(np.shape(values)).tolist()
     )

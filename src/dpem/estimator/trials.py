@@ -1,4 +1,4 @@
-"""Small fits that a model declares: the audit replays them, conformance tests compare their sums."""
+"""Trials: small fits that a model declares. Audits replay them, and conformance tests compare their sums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data import Schema
-from dpem.data.to_dataframe import frame_of, written_frame
+from dpem.data.to_dataframe import formatted_dataframe, to_dataframe
 from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
 
@@ -39,23 +39,24 @@ class Trial:
     Attributes
     ----------
     fit : callable
-        Takes `arguments`, an epsilon and an adjacency by name; returns an estimator, or a function of rows
-        and a ledger that releases something.
+        Called with `arguments`, an epsilon and an adjacency by name. It returns an estimator, or a function
+        of rows and a ledger that releases something.
     rows : callable
-        Takes a number of rows; returns that many. Trials on `mixed_table` are those that all engines, files
-        and faults are tested with.
+        Called with a number of rows; returns the rows. All engines, file formats and faults are tested with
+        the trials on `mixed_table`.
     arguments : mapping
-        What bounds the rows (`data_norm`, `bounds` or `schema`), and all else but the budget.
+        Arguments of the fit except the budget, including bounds of the rows (`data_norm`, `bounds` or
+        `schema`).
     relations : tuple of str
-        The neighbouring relations that it has.
+        The neighbouring relations that the fit supports.
     epsilon : float
-        A budget at which all its stages are used on a few dozen rows.
+        A budget at which a few dozen rows reach all stages.
     budgets : tuple of float
-        Budgets of a full audit: noise that is tame and wild.
+        Budgets of a full audit, for small and large noise.
     source : str, optional
-        The form in which the audit gives the rows (`dpem.audit.sources`); in memory unless given.
+        The form in which the audit passes the rows (`dpem.audit.sources`); by default in memory.
     slow : bool
-        Whether a fit takes about a second: fewer pairs are tried.
+        Whether a fit takes about a second, so that audits try fewer pairs.
     """
 
     fit: Callable[..., Any]
@@ -69,12 +70,12 @@ class Trial:
 
     def make(self, adjacency: str = Adjacency.REPLACE_ONE, **changes: Any) -> Any:
         """Return the estimator, or the function, with changed arguments."""
-        # The default is not passed: the paper's methods have no other relation, and no such argument.
+        # The default is not passed, because the paper's methods lack this argument.
         relation = {} if adjacency == Adjacency.REPLACE_ONE else {"adjacency": adjacency}
         return self.fit(**{"epsilon": self.epsilon, **self.arguments, **relation, **changes})
 
     def given_as(self, source: str) -> Trial:
-        """Return the same fit of rows in another form; one budget is enough, its sums are the same."""
+        """Return the same trial with rows in another form; its sums are the same, so one budget is enough."""
         return replace(self, source=source, budgets=(self.epsilon,), slow=source in {"Dask", "Spark"})
 
 
@@ -82,7 +83,7 @@ class Trial:
 
 
 def points(n: int, d: int = 2) -> NDArray[np.float64]:
-    """Return rows in three groups inside the unit ball."""
+    """Generate rows in three groups inside the unit ball."""
     random = public_random(d)
     centres = np.zeros((3, d))
     centres[0, 0], centres[1, 0], centres[2, 1] = -0.4, 0.4, 0.4
@@ -100,7 +101,7 @@ STAYS = Schema(
 
 
 def stays(n: int) -> Any:
-    """Return stays in a hospital: columns of mixed kinds, some cells missing."""
+    """Generate stays in a hospital: columns of mixed kinds, some cells missing."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     random = public_random(3)
@@ -120,7 +121,7 @@ PERSONS: dict[str, Any] = {"person": "patient", "rows_per_person": 2}
 
 
 def visits(n: int) -> Any:
-    """Return rows of persons: those of the first and the last row own many, others one or two."""
+    """Generate rows of persons: two persons own many rows, all others one or two."""
     many = {0: "7", 14: "8"}
     return stays(n).assign(patient=[many.get(i % 15, str(100 + i // 2)) for i in range(n)])
 
@@ -138,13 +139,13 @@ TABLE = Schema(
 
 
 def mixed_table(n: int = 603) -> Any:
-    """Return rows for the three schemas above, with cells that these do not allow.
+    """Generate rows for the three schemas above, including cells that these do not allow.
 
-    Numbers are short enough for single precision, so that types can vary.
+    Numbers are short enough for single precision, so that tests can vary the types.
     """
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
-    random = np.random.default_rng(5)  # noqa: TID251  (of public numbers)
+    random = np.random.default_rng(5)  # noqa: TID251  (for public numbers)
     group = random.integers(0, 3, n)
     numbers = np.round(random.normal(0, 0.4, (n, 3)) + np.array([-1.0, 0.0, 1.2])[group][:, None], 3)
     frame = pd.DataFrame(numbers.astype(np.float32).astype(float), columns=["a", "b", "c"])
@@ -158,7 +159,7 @@ def mixed_table(n: int = 603) -> Any:
 
 
 def rows_of(schema: Schema, n: int) -> Any:
-    """Return rows with cells anywhere in the bounds of a schema, written as it says, some of them missing."""
+    """Generate rows within the bounds of a schema, in its formats, some cells missing."""
     random = public_random(9)
     low, high = (limits[:, None] for limits in schema.bounds)
     whole = np.array([column.kind != "continuous" for column in schema.columns])[:, None]
@@ -166,4 +167,4 @@ def rows_of(schema: Schema, n: int) -> Any:
     missing = np.array([column.missing for column in schema.columns])[:, None]
     holes = (random.random_sample(cells.shape) < 0.1) & missing
     columns = np.where(holes, np.nan, np.where(whole, np.rint(cells), cells))
-    return written_frame(schema, frame_of(schema, columns))
+    return formatted_dataframe(schema, to_dataframe(schema, columns))

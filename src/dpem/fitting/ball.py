@@ -1,7 +1,7 @@
-"""A private look at where the data lies, so that later noise is relative to it.
+"""Private location and scale of the rows, so that later noise is relative to them.
 
-Small shares of the budget buy a centre, a radius that holds most rows, and a clipping radius. Each falls back
-to the public domain where noise would dominate.
+Small shares of the budget pay for a centre, a radius that contains most rows, and a clipping radius. If noise
+would dominate one of them, the public domain is used instead.
 """
 
 from __future__ import annotations
@@ -33,26 +33,27 @@ __all__ = [
     "private_second_moment",
 ]
 
-# Bins of distance histograms: each half an octave, from the largest distance down to 1/181 of it.
+# Bins of distance histograms: each spans half an octave, from the largest distance down to 1/181 of it.
 _BINS = 16
 _EDGES: NDArray[np.float64] = np.exp2(-np.arange(_BINS - 1.0, -1.0, -1.0) / 2)
-# What a radius may leave outside: no more than one in twenty, of rows that noise hides and of second moment.
+# A radius may exclude at most one in twenty rows that noise hides, and at most this share of the second
+# moment.
 _MOST_HIDDEN = 0.05
 
 
-Box = tuple["NDArray[np.float64]", "NDArray[np.float64]"]  # lower and upper corner, grid units
+Box = tuple["NDArray[np.float64]", "NDArray[np.float64]"]  # lower and upper corner, in grid units
 
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """A ball that holds most rows, as far as noise allows to know.
+    """A ball that probably contains most rows, by released values.
 
     Attributes
     ----------
     centre : ndarray of shape (d,)
-        Integers, grid units.
+        The centre: integers in grid units.
     radius : float
-        Grid units.
+        The radius, in grid units.
     n_rows : float
         The number of rows: public, or noisy and at least 1.
     """
@@ -62,7 +63,7 @@ class Ball:
     n_rows: float
 
     def clip(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Move public points of shape (k, d) into the ball and onto the grid."""
+        """Clip public points of shape (k, d) to the ball and round them to the grid."""
         relative = points - self.centre
         norm = np.sqrt((relative**2).sum(axis=1, keepdims=True))
         return onto_grid(
@@ -78,17 +79,17 @@ def private_ball(
     names: tuple[str, str],
     box: Box | None = None,
 ) -> Ball:
-    """Buy a centre and a radius that holds about a fraction `quantile` of rows, in two releases.
+    """Release a centre, and a radius that contains about a fraction `quantile` of rows.
 
-    `n_rows` is None where the number of rows is private; the first release then yields it too. The centre is
-    held to the public `box`, in grid units.
+    If the number of rows is private, `n_rows` is None, and the first release contains it too. The centre is
+    clipped to the public `box`, in grid units.
     """
     centre_stage, radius_stage = names
     released = gate.release(centre_stage, Sums(n_columns, counted=n_rows is None))
     n = float(n_rows) if n_rows is not None else float(released.values[-1] / GRID)
     n = max(n, 1.0)
     mean = released.values[:n_columns] / n
-    # James-Stein: a mean that noise alone could have made is drawn to the public centre.
+    # James-Stein: a mean that could be noise alone is shrunk to the public centre.
     noise = n_columns * (released.noise_stddev[0] / n) ** 2
     centre = onto_grid(inside_box((mean * kept_part(float(mean @ mean), noise))[None], box))[0]
 
@@ -98,18 +99,19 @@ def private_ball(
 
 
 def inside_box(points: NDArray[np.float64], box: Box | None) -> NDArray[np.float64]:
-    """Move points of shape (k, d) into a public box, where there is one."""
+    """Clip points of shape (k, d) to a public box, if there is one."""
     return points if box is None else np.minimum(np.maximum(points, box[0]), box[1])
 
 
 def column_stretch(radius: float, widths: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    r"""Return what columns are divided by before clipping, so that noise is small in narrow columns.
+    r"""Return the factors by which to divide columns before clipping, so that narrow columns get less noise.
 
-    Rows relative to a centre lie in a ball of the radius R and in a box: column j differs by at most its
-    public width b_j. The ellipsoid of least volume around both has the half-axes R s_j, with
-    s_j = sqrt(d) b_j / R for the narrowest columns and one common value 1 / sqrt(lambda) for the others,
-    where lambda = (d - m) / (d - d sum b_j^2 / R^2) over the m narrow ones. Scaled by them, rows lie in the
-    same ball as before, and the noise of a narrow column follows its width. None where no column is narrow.
+    Rows relative to a centre lie in a ball of radius R and in a box: column j differs by at most its public
+    width b_j. The ellipsoid of least volume around both has the half-axes R s_j, with s_j = sqrt(d) b_j / R
+    for the narrowest columns and one common value 1 / sqrt(lambda) for the others, where lambda = (d - m) /
+    (d - d sum b_j^2 / R^2) over the m narrow columns. Rows that are divided by s lie in the same ball as
+    before, and the noise of a narrow column is in proportion to its width. The result is None if no column is
+    narrow.
     """
     d = len(widths)
     squared = np.sort((widths / radius) ** 2)
@@ -127,7 +129,7 @@ def column_stretch(radius: float, widths: NDArray[np.float64]) -> NDArray[np.flo
 
 
 def first_ball(gate: Releases, n_columns: int, n_rows: float | None, quantile: float, stage: str) -> Ball:
-    """Buy a radius about the public centre, and with it the number of rows where that is private (None)."""
+    """Release a radius around the public centre, together with the number of rows if it is private (None)."""
     everything = Ball(np.zeros(n_columns), GRID, 1.0 if n_rows is None else n_rows)
     histogram = _distances(gate, everything, stage)
     if n_rows is None:
@@ -136,7 +138,7 @@ def first_ball(gate: Releases, n_columns: int, n_rows: float | None, quantile: f
 
 
 def narrower_ball(gate: Releases, ball: Ball, quantile: float, stage: str) -> Ball:
-    """Buy a radius that holds about a fraction `quantile` of rows within a ball, or keep it."""
+    """Release a radius that contains about a fraction `quantile` of rows within a ball, or keep the ball."""
     return _narrower(ball, _distances(gate, ball, stage), quantile)
 
 
@@ -154,11 +156,11 @@ def _narrower(ball: Ball, histogram: ReleasedStatistics, quantile: float) -> Bal
 def _quantile_radius(
     histogram: NDArray[np.float64], noise: float, edges: NDArray[np.float64], n: float, quantile: float
 ) -> float | None:
-    """Return the smallest edge beyond which the noisy count is no more than the tail, or noise, explains.
+    """Return the smallest edge with a noisy count beyond it that the allowed tail, or noise, explains.
 
-    Where noise could hide too many rows the radius errs to the large side, which costs resolution only. Few
-    rows far out may matter more than many near by: a bin that clearly holds rows is not cut off when the
-    second moment from there on is more than a small part of the whole.
+    If noise could hide too many rows, the radius errs to the large side, which only costs resolution. A few
+    distant rows can matter more than many close ones: a bin that clearly contains rows is not excluded if the
+    second moment from this bin on is more than a small share of the whole.
     """
     if 2 * noise * np.sqrt(len(edges)) > 0.5 * n:
         return None
@@ -183,10 +185,10 @@ def clip_radius(
     noise_per_radius: float,
     fallback: float,
 ) -> float:
-    """Buy the radius at which clipping rows about their nearest point costs least.
+    """Release the radius with the smallest total error from clipping rows around their nearest point.
 
-    A larger radius means more noise (`noise_per_radius` times the radius moves a centre by that much); a
-    smaller one cuts off more of the rows. Both are estimated from a noisy histogram of distances.
+    A larger radius means more noise: the noise moves a centre by `noise_per_radius` times the radius. A
+    smaller radius clips more rows. Both errors are estimated from a noisy histogram of distances.
     """
     edges = ball.radius * _EDGES
     released = gate.release(stage, DistanceHistogram(points, edges))
@@ -202,9 +204,10 @@ def clip_radius(
 
 
 def private_second_moment(gate: Releases, stage: str, ball: Ball) -> tuple[NDArray[np.float64], float]:
-    """Buy the second moment of rows about the ball's centre, in units of its radius.
+    """Release the second moment of rows about the ball's centre, in units of its radius.
 
-    Returns the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal noise.
+    The result is the noisy symmetric matrix (a sum over rows) and the standard deviation of its diagonal
+    noise.
     """
     statistic = SecondMoments(ball.centre, ball.radius)
     released = gate.release(stage, statistic)

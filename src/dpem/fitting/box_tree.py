@@ -1,8 +1,9 @@
-"""A tree of boxes that is refined where released counts say that rows are.
+"""A tree of boxes that is refined where released counts indicate rows.
 
-Every box is halved along its longest side, so that all boxes of one depth have the same shape and a box is
-the first bits of a code (`BoxHistogram` computes the codes of rows). Each release counts the rows of every
-leaf: a leaf that is not refined is measured again, and only what is refined pays for its resolution.
+Every box is halved along its longest side, so that all boxes of one depth have the same shape. A box is
+identified by the first bits of a code (`BoxHistogram` computes the codes of rows). Each release counts the
+rows of every leaf. A leaf that is not refined is counted again, so that only refined boxes pay for their
+resolution.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ __all__ = ["BoxTree", "Layer"]
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The boxes of one depth by rising code; the next layer holds, pair by pair, the halves of those split.
+    """The boxes of one depth, in order of their codes.
 
+    The next layer contains the halves of split boxes, in pairs.
     `total` and `times` are the sum and the number of the releases in which a box was a leaf.
     """
 
@@ -34,9 +36,9 @@ class Layer:
 
 
 class BoxTree:
-    """Boxes from one, `-half_widths` to `half_widths`, down to leaves of at most `BOX_BITS` halvings.
+    """A tree of boxes from the root, `-half_widths` to `half_widths`, down to at most `BOX_BITS` halvings.
 
-    It begins with the box that holds all rows, as if that had been released once.
+    Initially the root is the only leaf. It contains all rows, as if its count had been released once.
     """
 
     def __init__(self, half_widths: NDArray[np.float64], n_rows: float) -> None:
@@ -49,7 +51,7 @@ class BoxTree:
         self.halved = tuple(halved)  # the axis that is halved at each depth
 
     def boxes(self, depth: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the middles of the boxes of a layer, and their half widths."""
+        """Return the centres of the boxes of a layer, and their half widths."""
         code = self.layers[depth].code
         half = self.half_widths.copy()
         middle = np.zeros((len(code), len(half)))
@@ -59,7 +61,7 @@ class BoxTree:
         return middle, half
 
     def outside(self, depth: int) -> NDArray[np.bool_]:
-        """Return which boxes of a layer lie wholly outside the unit ball."""
+        """Return which boxes of a layer lie entirely outside the unit ball."""
         middle, half = self.boxes(depth)
         outside: NDArray[np.bool_] = np.linalg.norm(np.maximum(np.abs(middle) - half, 0.0), axis=1) > 1
         return outside
@@ -71,7 +73,7 @@ class BoxTree:
         return np.concatenate(codes)
 
     def add(self, counts: NDArray[np.float64]) -> None:
-        """Add one release of all leaves, by rising code."""
+        """Add one release of the counts of all leaves, in order of their codes."""
         by_layer = np.empty(len(counts))
         by_layer[np.argsort(self.starts)] = counts
         position = 0
@@ -82,7 +84,7 @@ class BoxTree:
             position += n
 
     def refine(self, depths: list[NDArray[np.int64]]) -> None:
-        """Split the leaves of each layer down to the depths that are given for them."""
+        """Split the leaves of each layer down to the given depths."""
         layers: list[Layer] = []
         added, added_depths = np.zeros(0, np.int64), np.zeros(0, np.int64)
         while len(added) or len(layers) < len(self.layers):
@@ -105,10 +107,11 @@ class BoxTree:
         self.layers = layers
 
     def estimate(self) -> tuple[list[NDArray[np.float64]], list[NDArray[np.float64]]]:
-        """Return each layer's least-squares counts, and their variances in units of one release's.
+        """Return the least-squares counts of each layer, and their variances in units of one release's.
 
-        Up: what a box was measured to be and what its halves add up to are averaged by precision. Down: what
-        is left between a box and its halves is shared by variance. (Variances are those of the way up.)
+        Upwards, the measured count of a box and the sum of its halves are averaged by precision. Downwards,
+        the difference between a box and its halves is shared among the halves by variance. The variances are
+        those of the upward pass.
         """
         values: list[NDArray[np.float64]] = []
         variances: list[NDArray[np.float64]] = []

@@ -1,6 +1,6 @@
-"""Private k-means: a private ball, noisy cells to start from, relative clipped Lloyd steps.
+"""Private k-means: a private ball, a start from noisy counts of boxes, and Lloyd steps with clipping.
 
-Every stage is one Gaussian mechanism on integers; docs/guide/kmeans.md tells what each buys.
+Every stage is one Gaussian mechanism on integers; docs/guide/kmeans.md explains the stages.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ __all__ = ["LloydModel", "fit_centres", "kmeans_stages", "plan_kmeans"]
 
 DEFAULT_ITERATIONS = 5
 _MOST_AXES = 4
-_GRID_RELEASES = 3  # each may be finer than the one before
-_LOW_DIMENSION = 2  # up to here the grid covers all columns; above, the leading axes
+_GRID_RELEASES = 3  # each may refine the boxes of the previous one
+_LOW_DIMENSION = 2  # with at most so many columns the boxes cover all columns, with more the leading axes
 
-# How many cells per axis the rows must fill for an axis to be used (experiments/kmeans_constants.py).
+# The density of rows in boxes that an axis needs to be used (experiments/kmeans_constants.py).
 _DENSITY = 0.3
 # Shares of mu^2, with and without a second moment to find axes.
 _LOW_SHARES = {"centre": 0.03, "scale": 0.03, "grid": 0.55, "radius": 0.04, "lloyd": 0.35}
@@ -65,18 +65,19 @@ _HIGH_SHARES = {"centre": 0.04, "scale": 0.04, "axes": 0.10, "grid": 0.30, "radi
 
 
 def plan_kmeans(n_columns: int, iterations: int, **terms: Unpack[Terms]) -> Plan:
-    """Return the plan of a fit: a function of public arguments alone."""
+    """Return the plan of a fit, which depends on public arguments only."""
     return Plan.build(kmeans_stages(n_columns, terms["adjacency"], iterations), **terms)
 
 
 def kmeans_stages(
     n_columns: int, adjacency: Adjacency, iterations: int, *, centred: bool = True, share: float = 1.0
 ) -> list[Stage]:
-    """Return the stages of a fit, `share` of the budget in all; `centred`: a centre is bought."""
+    """Return the stages of a fit with the share `share` of the budget; `centred` includes a centre."""
     shares = _LOW_SHARES if n_columns <= _LOW_DIMENSION else _HIGH_SHARES
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
-    queries: dict[str, RowStatistic] = {  # of the right kind: balls and centres do not change sensitivities
+    # Statistics of the right kind are enough here: balls and centres do not change sensitivities.
+    queries: dict[str, RowStatistic] = {
         "centre": Sums(n_columns, counted=not adjacency.n_rows_public),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
@@ -97,8 +98,8 @@ def kmeans_stages(
 
 
 def _count_weight(n_columns: int, adjacency: Adjacency) -> float:
-    # Replace-one: counts of weight up to 1 are free beside sums, Eq. (S-4). Add/remove: they cost, and sums
-    # of many columns want more of the budget.
+    # Under replace-one, counts of weight up to 1 cost nothing beside sums, Eq. (S-4). Under add/remove they
+    # do, and sums of many columns need more of the budget.
     return 1.0 if adjacency.n_rows_public else float(n_columns**-0.25)
 
 
@@ -119,7 +120,7 @@ class LloydModel:
         return None if self.box is None else column_stretch(self.radius, self.box[1] - self.box[0])
 
     def statistic(self, parameters: NDArray[np.float64]) -> RelativeSums:
-        """Return counts and relative sums about these centres."""
+        """Return the statistic of counts and relative sums around these centres."""
         return RelativeSums(parameters, self.radius, self.count_weight, self._stretch)
 
     def counts(
@@ -130,13 +131,13 @@ class LloydModel:
         return released.values[: len(parameters)] / units, float(released.noise_stddev[0]) / units
 
     def m_step(self, parameters: NDArray[np.float64], released: ReleasedStatistics) -> NDArray[np.float64]:
-        """Move each centre by its mean relative row; a count below its noise divides by twice the noise."""
+        """Move each centre by its mean relative row, with twice the noise in place of smaller counts."""
         statistic = self.statistic(parameters)
         k, d = parameters.shape
         counts, noise = self.counts(parameters, released)
         sums = released.values[k:].reshape(k, d) / statistic.unit
         moves = sums / np.maximum(counts, 2 * noise)[:, None]
-        # James-Stein (from three columns on): a sum that noise alone could have made moves its centre less.
+        # James-Stein, for at least three columns: a sum that could be noise alone moves its centre less.
         noise_squared = max(d - 2, 0) * (float(released.noise_stddev[k]) / statistic.unit) ** 2
         moves *= kept_part((sums**2).sum(axis=1), noise_squared)[:, None]
         norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
@@ -158,8 +159,8 @@ def fit_centres(
 ) -> tuple[NDArray[np.float64], LloydModel, NDArray[np.float64], ReleasedStatistics]:
     """Run all stages; return the centres, the model of the last step, its start, and its release.
 
-    `known` is a ball that surely holds most rows, from earlier releases: no centre is bought then. `box`
-    holds all rows, in grid units: public knowledge, which all centres are held to.
+    `known` is a ball from earlier releases that contains most rows; it replaces the stage of the centre.
+    `box` is the public box of all rows, in grid units; all centres are clipped to it.
     """
     steps = gate.plan.stage("lloyd")
     low = n_columns <= _LOW_DIMENSION
@@ -177,7 +178,7 @@ def fit_centres(
     weight = _count_weight(n_columns, gate.plan.adjacency)
     lloyd = LloydModel(ball, ball.radius, weight, box)
     done = 0
-    if len(axes) < n_columns and steps.repeats > 1:  # one wide step lifts centres out of the leading axes
+    if len(axes) < n_columns and steps.repeats > 1:  # a wide step moves centres off the leading axes
         start, _, _ = run_em(gate, lloyd, start, [steps], progress)
         done = 1
     progress.step("clipping radius")
@@ -194,14 +195,14 @@ def fit_centres(
 def _leading_axes(
     gate: Releases, ball: Ball, n_clusters: int, progress: Progress
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the axes along which clusters can be told from noise, and how far the rows reach along each."""
+    """Return the axes along which clusters stand out from noise, and the extent of the rows along each."""
     progress.step("leading axes")
     moment, noise = private_second_moment(gate, "axes", ball)
     d = len(moment)
     with one_thread():
         values, vectors = np.linalg.eigh(moment)
     values, vectors = values[::-1], vectors[:, ::-1]
-    # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): what clears it is real.
+    # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): larger ones are not noise.
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
     multiplier = _noise_of_one_row(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
@@ -212,7 +213,7 @@ def _leading_axes(
 
 
 def _noise_of_one_row(gate: Releases, stage: str) -> float:
-    """Return a stage's noise over what one row can move, also where the unit of privacy is a person."""
+    """Return the noise of a stage over the sensitivity of one row, even if the privacy unit is a person."""
     return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
 
 
@@ -225,18 +226,18 @@ def _start(
     random_state: PublicRandom,
     progress: Progress,
 ) -> NDArray[np.float64]:
-    """Buy noisy counts of ever finer cells along the axes and return starting centres on the grid of rows."""
+    """Release noisy counts of ever smaller boxes along the axes; return starting centres on the grid."""
     integer_axes = np.rint(axes * 2.0**LINEAR_BITS)
     tree = BoxTree(half_widths, ball.n_rows)
     stage = gate.plan.stage("grid")
     noise = stage.noise_multiplier * stage.sensitivity
     for release in range(stage.repeats):
-        progress.step(f"noisy cells {release + 1} of {stage.repeats}")
+        progress.step(f"noisy counts {release + 1} of {stage.repeats}")
         refine(tree, noise, n_clusters, stage.repeats - 1 - release)
         query = BoxHistogram(
             ball.centre, integer_axes, half_widths * ball.radius, tree.halved, np.sort(tree.starts)
         )
         tree.add(gate.release("grid", query).values)
-    progress.step("start from the cells")
+    progress.step("starting centres")
     centres = centres_from_boxes(tree, noise, n_clusters, random_state)
     return ball.clip(ball.centre + ball.radius * (centres @ axes))

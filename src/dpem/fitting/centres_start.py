@@ -1,4 +1,4 @@
-"""A start for k-means from a tree of noisy counts: pure post-processing, so that much can be tried."""
+"""Starting centres of k-means from a tree of noisy counts, by post-processing."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 __all__ = ["centres_from_boxes", "refine"]
 
 _MOST_LEAVES = 20_000
-# A leaf is split so finely that each part could hold this many standard deviations of noise; more in early
-# releases, so that thin regions stay whole until they are known to hold rows.
+# A leaf is split into parts whose expected count is at least this many standard deviations of noise. Early
+# releases need more, so that sparse regions are not split until they are known to contain rows.
 _FILL, _FILL_EARLIER = 2.0, 1.25
-# What a box must hold to be believed, over the largest noise to expect among all leaves; less where that
-# leaves too few boxes for the clusters.
+# The count above which a box is used, relative to the largest noise to expect among all leaves. The next
+# value is tried if too few boxes for the clusters are left.
 _THRESHOLDS = (0.7, 0.35, 0.0)
 _RESTARTS = 24
 
 
 def refine(tree: BoxTree, noise: float, n_clusters: int, releases_left: int) -> None:
-    """Split every leaf into as many parts as its rows could fill clearly above the noise."""
+    """Split every leaf into as many parts as its rows can fill clearly above the noise."""
     values, _ = tree.estimate()
     fill = noise * _FILL * _FILL_EARLIER**releases_left
     while True:
@@ -51,7 +51,7 @@ def refine(tree: BoxTree, noise: float, n_clusters: int, releases_left: int) -> 
 def centres_from_boxes(
     tree: BoxTree, noise: float, n_clusters: int, random_state: PublicRandom
 ) -> NDArray[np.float64]:
-    """Return starting centres of shape (k, p), in the units of the tree: weighted k-means on clear boxes."""
+    """Return starting centres of shape (k, p), in units of the tree, by weighted k-means on clear boxes."""
     for threshold in _THRESHOLDS:
         points, weights = _clear_boxes(tree, threshold * noise)
         if len(points) >= 2 * n_clusters:
@@ -61,16 +61,17 @@ def centres_from_boxes(
 
 
 def _clear_boxes(tree: BoxTree, threshold: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the middles of the smallest boxes that clear the noise, and the part of all rows in each.
+    """Return the centres of the smallest boxes with counts above the noise, and the share of rows in each.
 
-    Up: a box clearly holds what the non-negative garrote leaves of its count, or what its halves clearly
-    hold. Down: the rows of a box are shared by its halves in proportion, so that what noise hides in one
-    half is not lost, nor put where no rows are, but counted where rows are known to be.
+    Upwards, the clear count of a box is its count after the non-negative garrote, or the sum of the clear
+    counts of its halves. Downwards, the rows of a box are shared by its halves in proportion. Rows that noise
+    hides in one half are therefore neither lost nor put into empty boxes, but added where rows are known to
+    be.
     """
     values, variances = tree.estimate()
     largest_noise = threshold * np.sqrt(2 * np.log(len(tree.starts)))
     clear: list[NDArray[np.float64]] = []
-    halves: list[NDArray[np.float64]] = []  # what the halves of a box clearly hold; 0 for a leaf
+    halves: list[NDArray[np.float64]] = []  # the sum of the clear counts of the halves of a box; 0 for a leaf
     for depth in range(len(tree.layers) - 1, -1, -1):
         value, limit = values[depth], largest_noise * np.sqrt(variances[depth])
         held = np.where(value > limit, value - limit**2 / np.maximum(value, np.maximum(limit, 1e-300)), 0.0)
@@ -100,13 +101,13 @@ def _weighted_kmeans(
     random_state: PublicRandom,
     restarts: int,
 ) -> NDArray[np.float64]:
-    if len(points) < n_clusters:  # repeat points, moved a little, so that there are always k of them
+    if len(points) < n_clusters:  # repeat points with small shifts, so that there are always k of them
         again = random_state.randint(len(points), size=n_clusters - len(points))
         moved = points[again] + 1e-3 * random_state.normal(size=(len(again), points.shape[1]))
         points = np.concatenate([points, moved])
         weights = np.concatenate([weights, np.full(len(again), 1e-6)])
     seed = random_state.randint(2**31 - 1)
     plain = PlainKMeans(n_clusters, n_init=restarts, random_state=seed)
-    with quiet():  # fewer distinct points than clusters is fine
+    with quiet():  # scikit-learn warns of fewer distinct points than clusters, which is harmless here
         centres: NDArray[np.float64] = plain.fit(points, sample_weight=weights).cluster_centers_
     return centres

@@ -1,4 +1,4 @@
-"""The EM loop: as many steps as were planned, each through the gate, none that looks at a row."""
+"""The EM loop: the planned number of steps, each with one release of the gate."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ P = TypeVar("P")
 
 
 class EMModel(Protocol[P]):
-    """What a model adds to the path: the statistic of a row, and what follows from released sums.
+    """The part of a model in the EM loop: the statistic of a row, and the next parameters from released sums.
 
-    Implement two methods over immutable parameters P. Exact sums, accounting, the ledger, replay and
-    standard errors then come free.
+    A model implements two methods over immutable parameters P. The package provides exact sums, accounting,
+    the ledger, replay and standard errors.
     """
 
     def statistic(self, parameters: P) -> RowStatistic:
@@ -32,22 +32,22 @@ class EMModel(Protocol[P]):
         ...
 
     def m_step(self, parameters: P, released: ReleasedStatistics) -> P:
-        """Return the next parameters. Accepts any noise, and sees released statistics only."""
+        """Return the next parameters from released statistics, with any noise in them."""
         ...
 
 
 def run_em(
     gate: Releases, model: EMModel[P], start: P, stages: Sequence[PlannedStage], progress: Progress
 ) -> tuple[P, P, ReleasedStatistics]:
-    """Run a step for each of the stages, at least one.
+    """Run one step for each stage; there must be at least one.
 
-    Returns the last parameters, those before them, and the last release.
+    The result is the last parameters, the parameters before them, and the last release.
     """
     parameters = start
     for number, stage in enumerate(stages, 1):
         progress.step(f"{stage.kind} {number} of {len(stages)}")
         before = parameters
-        with one_thread():  # eigenvalues and inverses change bits with the number of threads
+        with one_thread():  # the last bits of eigenvalues and inverses depend on the number of threads
             statistic = model.statistic(before)
         released = gate.release(stage.name, statistic)
         with one_thread():

@@ -1,4 +1,4 @@
-"""Projections of noisy parameters onto valid ones: weights on the simplex, positive definite matrices."""
+"""Repair of noisy parameters: weights on the simplex, positive definite matrices."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
 
 __all__ = ["cholesky", "count_weights", "onto_simplex", "symmetric"]
 
-_LEAST_WEIGHT = 0.05  # of a component, over the mean weight
+_LEAST_WEIGHT = 0.05  # smallest weight of a component, relative to the mean weight
 
 
 def count_weights(counts: NDArray[np.float64], noise: float, total: float) -> NDArray[np.float64]:
-    """Return weights from noisy counts: they sum to 1, and none is below what noise could hide."""
+    """Compute weights from noisy counts: they sum to 1, and each is at least the noise of a weight."""
     k = len(counts)
     floor = min(max(_LEAST_WEIGHT / k, noise / total), 0.5 / k)
     return onto_simplex(counts / total, 1.0, floor)
 
 
 def onto_simplex(values: NDArray[np.float64], total: float, floor: float) -> NDArray[np.float64]:
-    """Return the nearest vector of entries at least `floor` that sums to `total`."""
+    """Return the nearest vector that sums to `total` and has entries of at least `floor`."""
     above = values - floor
     ordered = np.sort(above)[::-1]
     excess = np.cumsum(ordered) - (total - len(values) * floor)
@@ -32,10 +32,10 @@ def onto_simplex(values: NDArray[np.float64], total: float, floor: float) -> NDA
 
 
 def cholesky(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return lower factors of positive definite matrices (..., d, d).
+    """Return the lower Cholesky factors of positive definite matrices (..., d, d).
 
-    Matrices that rounding leaves a hair outside get a little more on their diagonals, relative to it: a fit
-    that is paid for must not fail for the last bit.
+    If rounding makes a matrix slightly indefinite, its diagonal is increased slightly: a charged fit must not
+    fail because of the last bit.
     """
     jitter = 0.0
     while True:
@@ -50,5 +50,5 @@ def cholesky(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def symmetric(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the symmetric part."""
+    """Return the symmetric part of matrices."""
     return np.asarray((matrices + np.swapaxes(matrices, -1, -2)) / 2)

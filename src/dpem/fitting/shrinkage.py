@@ -1,4 +1,4 @@
-"""Noise of moments in a frame, and shrinkage: how much of an estimate to believe under noise of that size."""
+"""Shrinkage of noisy estimates, and the noise of moments in a frame."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["clear_part", "kept_part", "noise_edge", "noise_of_one_row", "spectru
 def kept_part(
     energy: NDArray[np.float64] | float, noise_energy: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    """Return the part, 0 to 1, of something of this squared norm that noise of that one does not explain.
+    """Return the shrinkage factor, from 0 to 1, of a vector by its squared norm and that of its noise.
 
     Examples
     --------
@@ -29,9 +29,9 @@ def kept_part(
 
 
 def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | float) -> float:
-    """Return the part of differences that stands out clearly: three deviations of noise are still noise.
+    """Return the shrinkage factor of differences, with three standard deviations as a margin for noise.
 
-    The squared norm of p noises of size 1 is p, give or take sqrt(2 p).
+    The squared norm of p independent noises of size 1 has mean p and standard deviation sqrt(2 p).
 
     Examples
     --------
@@ -46,9 +46,10 @@ def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | fl
 
 
 def noise_edge(noise: float, n_columns: int) -> float:
-    """Return the largest eigenvalue of symmetric noise: sd `noise` on the diagonal, 1/sqrt 2 of it beside.
+    """Return the largest eigenvalue to expect of a symmetric matrix of noise.
 
-    Wigner's semicircle ends at 2 tau sqrt(d), with tau = noise / sqrt 2.
+    The standard deviation of the noise is `noise` on the diagonal and tau = noise / sqrt 2 elsewhere.
+    Wigner's semicircle ends at 2 tau sqrt(d).
     """
     return float(noise * np.sqrt(2.0 * n_columns))
 
@@ -56,13 +57,14 @@ def noise_edge(noise: float, n_columns: int) -> float:
 def spectrum_above_noise(
     difference: NDArray[np.float64], noise: float, enough: int = 1
 ) -> NDArray[np.float64]:
-    r"""Return what a noisy symmetric matrix most probably is without its noise, its eigenvectors kept.
+    r"""Shrink the eigenvalues of a noisy symmetric matrix to remove noise, and keep its eigenvectors.
 
-    Where `enough` eigenvalues stand above the edge e of the noise's spectrum (and its own fluctuation,
-    d^(-2/3) of it), all are shrunk by the rotation-invariant estimator: w becomes w - e^2/2 Re g(w), g the
-    resolvent's trace over d, smoothed over d^(-1/3) of the spectrum's width: about zero for noise alone, and
-    w - e^2 / (2 w) far outside. Where fewer do, what lies within the edge is noise as far as anyone can
-    tell: each eigenvalue beyond it becomes sqrt(w^2 - e^2), and the others zero.
+    Let e be the edge of the spectrum of the noise. If at least `enough` eigenvalues exceed e by more than its
+    fluctuation, d^(-2/3) of it, all eigenvalues are shrunk by the rotation-invariant estimator: w becomes w -
+    e^2/2 Re g(w), where g is the trace of the resolvent over d, smoothed over d^(-1/3) of the width of the
+    spectrum. This is about zero for noise alone, and w - e^2 / (2 w) far outside the spectrum. Otherwise,
+    eigenvalues within the edge cannot be distinguished from noise and become zero, and each eigenvalue beyond
+    it becomes sqrt(w^2 - e^2).
     """
     d = len(difference)
     edge = noise_edge(noise, d)
@@ -79,6 +81,6 @@ def spectrum_above_noise(
 
 
 def noise_of_one_row(plan: Plan) -> float:
-    """Return Delta over (s^2 + tau^2): sqrt 2 where a row is replaced, for all rows of a person."""
+    """Return the sensitivity over (s^2 + tau^2): sqrt 2 under replace-one, else 1; times rows per person."""
     one = math.sqrt(2) if plan.adjacency.n_rows_public else 1.0
     return one * plan.unit.rows_per_person

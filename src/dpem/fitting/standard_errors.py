@@ -1,4 +1,4 @@
-"""What noise alone did to released parameters, by drawing it again: post-processing, free of charge."""
+"""Standard errors of released parameters due to noise, by drawing the noise again (post-processing)."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ def standard_errors(
     released: ReleasedStatistics,
     random_state: PublicRandom,
 ) -> NDArray[np.float64]:
-    """Return what the noise of the last release alone does to each parameter.
+    """Return the standard deviation of each parameter due to the noise of the last release.
 
-    Fresh noise of the same size is added to the released statistics, the M-step repeated, and the spread
-    taken: post-processing, free of charge. It knows nothing of sampling error, nor of noise in earlier steps.
+    New noise of the same size is added to the released statistics, and the M-step is repeated. The result is
+    the standard deviation over draws, which is free post-processing. It does not include sampling error, or
+    noise in earlier steps.
     """
     draws = (
         (model.m_step(before, released.with_more_noise(random_state.normal(0.0, released.noise_stddev))),)
@@ -45,7 +46,7 @@ def standard_errors(
 
 
 def spread_of_draws(draws: Iterable[tuple[NDArray[np.float64], ...]]) -> tuple[NDArray[np.float64], ...]:
-    """Return the standard deviation of each array over draws of them."""
+    """Return the standard deviation of each array over draws."""
     with one_thread():
         columns = zip(*islice(draws, _most_draws.get()), strict=True)
         return tuple(np.asarray(np.std(np.stack(column), axis=0)) for column in columns)
@@ -53,7 +54,7 @@ def spread_of_draws(draws: Iterable[tuple[NDArray[np.float64], ...]]) -> tuple[N
 
 @contextmanager
 def few_draws(n: int) -> Iterator[None]:
-    """Make standard errors from so few draws inside the block: for audits, which fit by the thousand."""
+    """Limit the draws for standard errors inside the block, for audits, which repeat thousands of fits."""
     token = _most_draws.set(n)
     try:
         yield

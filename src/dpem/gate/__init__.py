@@ -1,5 +1,5 @@
-"""The one way from rows to released values: plan, charge, sum, add noise.
+"""The only path from rows to released values: plan, charge, sum, add noise.
 
-May import: data, engines, statistics and the privacy core: only this room joins rows and noise. Never sees:
-models.
+May import: data, engines, statistics and the privacy core. Only this room brings rows and noise together.
+Never sees: models.
 """

@@ -1,7 +1,7 @@
-"""What a release gate offers to models: the seam between a fit and whatever holds the rows.
+"""The interface of a release gate, between a fit and the rows.
 
-`ReleaseGate` is the gate over rows of one holder. A gate over several sites, each with a ledger of its own,
-would implement the same protocol, and no model would change.
+`ReleaseGate` is the gate for rows in one place. A gate over several sites, each with its own ledger, would
+implement the same protocol, and no model would change.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ __all__ = ["Gate", "Releases"]
 
 
 class Releases(Protocol):
-    """What one step of a fit needs: the plan, and releases under its stages."""
+    """The part of a gate that one step of a fit needs: the plan, and releases of its stages."""
 
     @property
     def plan(self) -> Plan:
-        """What may be released."""
+        """The plan: all releases that the gate allows."""
         ...
 
     def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
-        """Sum a statistic over all rows and release it under the stage `name` of the plan."""
+        """Sum a statistic over all rows and release it in the stage `name` of the plan."""
         ...
 
 
 class Gate(Releases, Protocol):
-    """A gate whose whole plan is charged before the first row is read."""
+    """A gate that charges its whole plan before the first row is read."""
 
-    charge: Charge | None  # the record of the ledger that paid
-    n_rows: float | None  # public, or as a release of the fit gave it
+    charge: Charge | None  # the ledger record of the charge
+    n_rows: float | None  # the public number of rows, or a released one
 
     def release(
         self,
@@ -48,23 +48,23 @@ class Gate(Releases, Protocol):
         *,
         of_findings: bool = False,
     ) -> ReleasedStatistics:
-        """Release a statistic; `rows` replaces the map of rows to integers, see `ReleaseGate.release`."""
+        """Release a statistic; `rows` replaces the grid that maps rows to integers, see `ReleaseGate`."""
         ...
 
     def release_jointly(
         self, names: Sequence[str], parts: Sequence[PreparedStatistic]
     ) -> list[ReleasedStatistics]:
-        """Release several statistics that share a pass over the rows, each under its own stage."""
+        """Release several statistics in one pass over the rows, each in its own stage."""
         ...
 
     def refine(self, name: str, stages: Sequence[Stage]) -> None:
-        """Replace an unused stage by others chosen from released values, within what it was charged."""
+        """Replace an unused stage by stages chosen from released values, within its charge."""
         ...
 
     def close(self) -> None:
-        """Release no more."""
+        """End all releases."""
         ...
 
     def statement(self) -> PrivacyStatement:
-        """Return the guarantee of what was released."""
+        """Return the privacy statement of all releases."""
         ...

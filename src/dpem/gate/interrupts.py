@@ -1,4 +1,4 @@
-"""Ctrl-C that waits: for steps of which both or neither must happen."""
+"""Delay Ctrl-C during steps that must happen together or not at all."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["uninterrupted"]
 
 @contextmanager
 def uninterrupted(note: str | None = None) -> Iterator[None]:
-    """Let an interrupt from the keyboard wait until the block has ended; `note` is then added to it."""
+    """Delay a keyboard interrupt until the block ends, and then add `note` to its exception."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before is None:
-        yield  # interrupts go to the main thread, or to a program that Python is part of
+        yield  # interrupts reach the main thread only, or a program that embeds Python
         return
     waiting: list[int] = []
     signal.signal(signal.SIGINT, lambda number, _: waiting.append(number))
@@ -28,7 +28,7 @@ def uninterrupted(note: str | None = None) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if waiting:
         try:
-            signal.raise_signal(signal.SIGINT)  # to whom it was meant for
+            signal.raise_signal(signal.SIGINT)  # to the handler that was installed before
         except BaseException as error:
             if note is not None:
                 error.add_note(note)

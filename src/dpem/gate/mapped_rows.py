@@ -1,7 +1,7 @@
-"""Releases of statistics that see every row through a map: filled, encoded, projected.
+"""Releases of statistics of mapped rows, such as filled, encoded or projected rows.
 
-The map works on one row at a time and its rows lie in the ball that the statistic expects, so that the
-statistic's sensitivity is that of the whole.
+The map works on one row at a time, and its results lie in the ball that the statistic expects. The
+sensitivity is therefore that of the statistic.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ __all__ = ["MappedRowsGate"]
 
 
 @dataclass(frozen=True, eq=False)
-class _OfMappedRows:
-    """A statistic of mapped rows (a `RowStatistic`)."""
+class _MappedStatistic:
+    """A `RowStatistic` of mapped rows."""
 
     statistic: RowStatistic
     map_rows: Callable[[NDArray[np.float64]], NDArray[np.float64]]
@@ -65,4 +65,4 @@ class MappedRowsGate:
 
     def release(self, name: str, statistic: RowStatistic) -> ReleasedStatistics:
         """Release a statistic of the mapped rows."""
-        return self.gate.release(name, _OfMappedRows(statistic, self.map_rows))
+        return self.gate.release(name, _MappedStatistic(statistic, self.map_rows))

@@ -1,4 +1,4 @@
-"""Who pays for a release: a ledger, or nobody, of which the process keeps a total."""
+"""Payment for releases: open the ledger to charge, or keep a total of releases without a ledger."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.gate.plan import Plan
 
-__all__ = ["opened_ledger", "warn_of_total"]
+__all__ = ["open_ledger", "warn_of_total"]
 
 _lock = threading.Lock()
 _count = 0
 _mu_squared = 0.0
 
 
-def opened_ledger(ledger: Ledger | str | os.PathLike[str] | None, schema: Schema | None) -> Ledger | None:
-    """Return the ledger; raise where a schema says that it is that of another data set.
+def open_ledger(ledger: Ledger | str | os.PathLike[str] | None, schema: Schema | None) -> Ledger | None:
+    """Open the ledger; raise if the schema names another data set.
 
-    Bounds that were estimated from rows must have been paid for on the same ledger: else its total would be
-    too small.
+    Bounds that were estimated from rows must have been charged to the same ledger: otherwise its total would
+    be too small.
     """
     if ledger is None:
         return None
@@ -38,7 +38,7 @@ def opened_ledger(ledger: Ledger | str | os.PathLike[str] | None, schema: Schema
         ledger = Ledger(ledger)
     if schema is not None and schema.dataset is not None and schema.dataset != ledger.name:
         raise LedgerError(
-            f"Expected the ledger of {schema.dataset!r}, which the schema describes, got that of "
+            f"Expected the ledger of {schema.dataset!r}, which the schema describes, got the ledger of "
             f"{ledger.name!r}. Nothing was charged and nothing was read."
         )
     if schema is not None and any(column.bounds_cost for column in schema.columns):
@@ -46,19 +46,19 @@ def opened_ledger(ledger: Ledger | str | os.PathLike[str] | None, schema: Schema
         unpaid = [c.name for c in schema.columns if c.bounds_cost and c.bounds_charge not in paid]
         if unpaid:
             raise LedgerError(
-                f"Expected bounds that the ledger of {ledger.name!r} has paid for, got estimated bounds of "
-                f"{listed(unpaid)} that it has not. Estimate them with ledger=..., or declare bounds from "
-                f"public knowledge. Nothing was charged and nothing was read."
+                f"Expected bounds that were charged to the ledger of {ledger.name!r}, got estimated bounds "
+                f"of {listed(unpaid)} without such a charge. Nothing was charged and nothing was read. "
+                f"Estimate them with ledger=..., or declare bounds from public knowledge."
             )
     return ledger
 
 
 def warn_of_total(plan: Plan) -> None:
-    """Add a plan that no ledger pays for, and warn of the total: at the second one, the fourth, the eighth.
+    """Add a plan without a ledger to the total, and warn of the total after 2, 4, 8, ... such plans.
 
-    A grid search or a cross-validation on private rows is many fits; their epsilons add up.
+    A grid search or a cross-validation on private rows makes many fits, whose epsilons add up.
     """
-    global _count, _mu_squared  # noqa: PLW0603  (a count of the process, by its nature)
+    global _count, _mu_squared  # noqa: PLW0603  (one count for the whole process)
     cost = float(GdpAccountant().mu_squared(plan.event))
     with _lock:
         _count += 1
@@ -68,8 +68,8 @@ def warn_of_total(plan: Plan) -> None:
         return
     spent = Budget.from_mu(math.nextafter(math.sqrt(total), math.inf), plan.delta)
     warn(
-        f"{count} private releases in this process were charged to no ledger. If they are of the same "
+        f"{count} private releases in this process were charged to no ledger. If they are about the same "
         f"people, together they cost epsilon = {spent.epsilon:.3g} at delta = {plan.delta:g}. Give a ledger "
-        f"to keep count; a grid search or cross-validation on private rows makes many of them.",
+        f"to keep count. A grid search or cross-validation on private rows makes many releases.",
         NoLedgerWarning,
     )

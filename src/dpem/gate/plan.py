@@ -1,4 +1,4 @@
-"""The plan of a fit: every release with its share, sensitivity and noise, frozen before data is read."""
+"""The plan of a fit: every release with its share, sensitivity and noise, fixed before data is read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 __all__ = ["NoiseKind", "Plan", "PlannedStage", "PrivacyUnit", "Stage", "StageName", "Terms"]
 
-_MOST_STAGES = 1000  # an EM step is one; accountants take long for very many, which a file might claim
+_MOST_STAGES = 1000  # an EM step is one stage; accountants are slow for more, which a forged file may claim
 
 
 class Terms(TypedDict):
-    """The guarantee that a plan is made for."""
+    """The guarantee of a plan."""
 
     epsilon: float
     delta: float
@@ -35,13 +35,13 @@ class Terms(TypedDict):
 
 
 class StageName(str):
-    """The name of one of several numbered stages of a kind, such as "em 3": a text that knows its parts."""
+    """The name of a numbered stage, such as "em 3": text with its kind and number as attributes."""
 
     kind: str
     number: int
 
     def __new__(cls, kind: str, number: int) -> Self:
-        """Put the name together."""
+        """Build the name from its parts."""
         name = super().__new__(cls, f"{kind} {number}")
         name.kind, name.number = kind, number
         return name
@@ -51,7 +51,7 @@ class StageName(str):
 
     @classmethod
     def from_file(cls, text: str) -> str:
-        """Return a name as a saved plan has it: of a numbered stage with its parts, else the text."""
+        """Parse a name from a saved plan; return other text than the name of a numbered stage unchanged."""
         kind, _, number = text.rpartition(" ")
         return cls(kind, int(number)) if kind and number.isdecimal() and f"{int(number)}" == number else text
 
@@ -62,18 +62,18 @@ def _kind_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a model asks for: a name, a share of mu^2, the sensitivity of one row, and how often."""
+    """A request for releases: name, share of mu^2, sensitivity of one row, and number of releases."""
 
     name: str
     share: float
     sensitivity: float
     repeats: int = 1
     mechanisms: int = 1
-    noise: NoiseKind = NoiseKind.GAUSSIAN  # Laplace only where each mechanism has its own epsilon_i
+    noise: NoiseKind = NoiseKind.GAUSSIAN  # Laplace only if each mechanism has its own epsilon_i
 
     @classmethod
     def numbered(cls, kind: str, shares: Iterable[float], sensitivity: float, first: int = 1) -> list[Stage]:
-        """Return stages of one kind, one for each share: "em 1", "em 2" and so on."""
+        """Return one stage of a kind for each share: "em 1", "em 2" and so on."""
         return [
             cls(StageName(kind, number), float(share), sensitivity)
             for number, share in enumerate(shares, first)
@@ -87,18 +87,18 @@ class PlannedStage:
     Attributes
     ----------
     name : str
-        What is released.
+        The name of the stage.
     share : float
-        Part of mu^2 for all repeats together.
+        The share of mu^2 for all its releases together.
     repeats : int
-        How many releases.
+        The number of releases.
     sensitivity : float
-        Sensitivity in grid units, for the unit of privacy: L2 for Gaussian, L1 for Laplace noise.
+        Sensitivity in grid units for the privacy unit: L2 for Gaussian, L1 for Laplace noise.
     event : GaussianEvent or LaplaceEvent
-        What one mechanism costs.
+        The cost of one mechanism.
     mechanisms : int
-        How many mechanisms are charged for one release: more than one where parts of a vector are accounted
-        one by one, each with this sensitivity.
+        The number of mechanisms that are charged for one release: more than one if parts of a vector are
+        accounted one by one, each with this sensitivity.
     """
 
     name: str
@@ -116,12 +116,12 @@ class PlannedStage:
 
     @property
     def kind(self) -> str:
-        """The name without the number that tells stages of one kind apart."""
+        """The name without the number of the stage."""
         return _kind_of(self.name)
 
     @property
     def noise(self) -> NoiseKind:
-        """Gaussian or Laplace."""
+        """The distribution of the noise."""
         return NoiseKind.LAPLACE if isinstance(self.event, LaplaceEvent) else NoiseKind.GAUSSIAN
 
     @property
@@ -133,14 +133,14 @@ class PlannedStage:
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise over sensitivity: standard deviation for Gaussian, scale for Laplace noise."""
+        """The standard deviation of Gaussian noise, or the scale of Laplace noise, over the sensitivity."""
         if isinstance(self.event, LaplaceEvent):
             return 1 / self.event.epsilon
         return self.event.noise_multiplier
 
     @property
     def noise_stddev(self) -> float:
-        """Standard deviation of the noise of one release."""
+        """The standard deviation of the noise of one release."""
         mechanism = self.mechanism
         if isinstance(mechanism, LaplaceMechanism):
             return math.sqrt(2) * mechanism.noise_scale
@@ -152,7 +152,7 @@ class PlannedStage:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PlannedStage:
-        """Rebuild what :meth:`to_dict` described."""
+        """Rebuild a stage from the output of :meth:`to_dict`."""
         name = StageName.from_file(_validate.text(description["name"], "stage"))
         event = _elementary(event_from_dict(description["event"]))
         return cls(**description | {"name": name, "event": event})
@@ -160,7 +160,7 @@ class PlannedStage:
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """All releases of a fit. Print it to read it.
+    """All releases of a fit, with their noise. Print it to read it.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class Plan:
     unit: PrivacyUnit
     stages: tuple[PlannedStage, ...]
     accountant: str = "gdp"
-    charged: ComposedEvent | None = None  # where a release chose the stages: what was charged for them
+    charged: ComposedEvent | None = None  # the charged event, if a released value chose the stages
 
     @classmethod
     def build(
@@ -194,7 +194,7 @@ class Plan:
         adjacency: Adjacency = Adjacency.REPLACE_ONE,
         unit: PrivacyUnit | None = None,
     ) -> Plan:
-        """Share the budget among the stages and check that every noise can be drawn."""
+        """Share the budget among the stages, and check that the noise of each can be drawn."""
         unit = unit or PrivacyUnit()
         if not stages:
             raise _validate.fail("at least one stage", "stages", stages, "A plan cannot be empty.")
@@ -216,9 +216,10 @@ class Plan:
         return cls(epsilon, delta, adjacency, unit, tuple(planned))
 
     def with_stage(self, stage: Stage) -> Plan:
-        """Return a plan of the same cost with one more Gaussian release, first; `stage.share` is its part.
+        """Return a plan of the same cost with another Gaussian release before all others.
 
-        Every other release keeps 1 - share of its mu^2: noise grows by 1 / sqrt(1 - share), rounded up.
+        The release gets `stage.share` of mu^2. Every other release keeps 1 - share of its mu^2: its noise
+        grows by 1 / sqrt(1 - share), rounded up.
         """
         share = Fraction(stage.share)
         total = _squared_mu(self._stages_event)
@@ -232,11 +233,11 @@ class Plan:
         return replace(self, stages=(first, *planned))
 
     def refined(self, name: str, stages: Sequence[Stage], *, by_release: bool) -> Plan:
-        """Replace a stage that is not used yet by others that together cost no more.
+        """Replace an unused stage by other stages that together cost no more.
 
-        `by_release` says that a released value (a noisy number of rows) chose the stages. Their total is then
-        fixed in advance but not their number; it stays charged as the one mechanism that they replace, which
-        fully adaptive composition of Gaussian mechanisms allows (docs/proofs/gaussian-dp.md).
+        With `by_release`, a released value (a noisy number of rows) chose the stages. Their total cost is
+        then fixed in advance, but not their number. The charge remains that of the one mechanism that they
+        replace, which fully adaptive composition of Gaussian mechanisms allows (docs/proofs/gaussian-dp.md).
         """
         reserved = self.stage(name)
         if reserved.repeats != 1 or not isinstance(reserved.event, GaussianEvent):
@@ -308,7 +309,7 @@ class Plan:
 
     @property
     def event(self) -> ComposedEvent:
-        """All that the plan will release, as one event to charge."""
+        """All mechanisms of the plan, as one event to charge."""
         return self.charged or self._stages_event
 
     @property
@@ -317,16 +318,16 @@ class Plan:
 
     @property
     def releases(self) -> int | None:
-        """How many releases there are, where a released value chose their number."""
+        """The number of releases, if a released value chose it; else None."""
         return None if self.charged is None else sum(stage.repeats for stage in self.stages)
 
     @property
     def budget(self) -> Budget:
-        """The budget of the plan, in both currencies."""
+        """The budget of the plan, as (epsilon, delta) and as mu."""
         return Budget.from_epsilon(self.epsilon, self.delta)
 
     def epsilon_for_mu(self, mu: float) -> float:
-        """Return the epsilon that would buy `mu` at the plan's delta."""
+        """Return the epsilon of a budget `mu` at the plan's delta."""
         return Budget.from_mu(mu, self.delta).epsilon
 
     def numbered(self, kind: str) -> list[PlannedStage]:
@@ -373,7 +374,7 @@ class Plan:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Plan:
-        """Rebuild what :meth:`to_dict` described."""
+        """Rebuild a plan from the output of :meth:`to_dict`."""
         charged = description.get("charged")
         if charged is not None:
             charged = event_from_dict(charged)
@@ -392,7 +393,7 @@ class Plan:
 
 def _planned(stage: Stage, share: float, event: GaussianEvent, unit: PrivacyUnit) -> PlannedStage:
     if stage.mechanisms != 1 or stage.noise is not NoiseKind.GAUSSIAN:
-        raise _validate.fail("one Gaussian mechanism where mu^2 is shared", "stage", stage.name)
+        raise _validate.fail("one Gaussian mechanism in a stage that shares mu^2", "stage", stage.name)
     one_unit = sensitivities.for_person(stage.sensitivity, unit.rows_per_person)
     return PlannedStage(stage.name, share, stage.repeats, one_unit, GaussianEvent(event.noise_multiplier))
 

@@ -1,4 +1,4 @@
-"""Progress of long work: public facts only, on standard error or to whoever listens."""
+"""Progress reports of a fit, with public facts only, on standard error or to a listener."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    # The stage that is about to be released, how many releases are done, how many are planned.
+    # Called with the next stage, the number of releases done, and the number of planned releases.
     Listener = Callable[[str, int, int], None]
 
-__all__ = ["Progress", "listening", "tell_listener"]
+__all__ = ["Progress", "listening", "notify_listener"]
 
 _listener: ContextVar[Listener | None] = ContextVar("dpem_listener", default=None)
 
 
 class Progress:
-    """Say which step runs, where `verbose` asks for it."""
+    """Print each step of a fit, if `verbose` is set."""
 
     def __init__(self, name: str, verbose: int) -> None:
         self._name, self._verbose = name, verbose
 
     def step(self, text: str) -> None:
-        """Announce a step."""
+        """Print the name of a step."""
         if self._verbose:
             sys.stderr.write(f"[{self._name}] {text}\n")
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell a function of every release that fits inside the block are about to make."""
+    """Call a function before every release of the fits inside the block."""
     token = _listener.set(listener)
     try:
         yield
@@ -40,8 +40,8 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-def tell_listener(stage: str, done: int, planned: int) -> None:
-    """Tell whoever listens which stage of how many comes next."""
+def notify_listener(stage: str, done: int, planned: int) -> None:
+    """Call the current listener, if any, before a release."""
     listener = _listener.get()
     if listener is not None:
         listener(stage, done, planned)

@@ -1,6 +1,6 @@
-"""Record and replay: what a fit asked of its rows, raw values included, for tests and audits.
+"""Record and replay the releases of a fit, with the sums before noise, for tests and audits.
 
-Whatever is fitted under a recording is marked as not private. Use it through `dpem.testing` and `dpem.audit`.
+Every fit under a recording is marked as not private. Use recordings through `dpem.testing` and `dpem.audit`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["RecordedRelease", "Recording", "active_recording", "recording"]
 
 @dataclass(frozen=True, eq=False)
 class RecordedRelease:
-    """One release as the gate saw it.
+    """One release, with the values that the gate computed.
 
     Attributes
     ----------
@@ -37,17 +37,17 @@ class RecordedRelease:
     raw : ndarray of int64
         The exact sum over the rows.
     noisy : ndarray of float64
-        What was released.
+        The released values.
     sensitivity : float
-        What one unit of privacy can move, in grid units, each entry over its relative noise.
+        The sensitivity for one privacy unit, in grid units, after dividing each entry by its relative noise.
     event : GaussianEvent or LaplaceEvent
-        What the release costs.
+        The cost of the release.
     statistic : RowStatistic
-        What was summed.
+        The statistic that was summed.
     grid : RowGrid
-        What turned rows into integers.
+        The grid that mapped rows to integers.
     of_findings : bool
-        Whether it did so with what the schema made of each cell, not with the cells.
+        Whether the grid mapped the findings about cells instead of their values.
     """
 
     stage: str
@@ -66,19 +66,19 @@ class RecordedRelease:
 
     @property
     def noise_scale(self) -> NDArray[np.float64]:
-        """What the event promises of each entry: the Gaussian's deviation, or the Laplace scale."""
+        """The noise of each entry by the event: the Gaussian standard deviation, or the Laplace scale."""
         if isinstance(self.event, LaplaceEvent):
             return np.full(self.raw.size, self.sensitivity / self.event.epsilon)
         return self.sensitivity * self.event.noise_multiplier * self.shape
 
     @property
     def shape(self) -> NDArray[np.float64]:
-        """Noise of each entry relative to the mechanism's."""
+        """The noise of each entry relative to that of the mechanism."""
         given = self.statistic.noise_shape
         return np.ones(self.raw.size) if given is None else given
 
     def distance(self, other: RecordedRelease) -> float:
-        """Return how far the raw values of two releases lie apart, over the sensitivity: 1 at most."""
+        """Return the distance of two releases' raw values over the sensitivity; at most 1 for neighbours."""
         return self.length(self.raw - other.raw)
 
     def length(self, difference: NDArray[np.number]) -> float:
@@ -89,7 +89,7 @@ class RecordedRelease:
 
 @dataclass
 class Recording:
-    """The transcript of a fit, raw values included; given `replay`, it hands out those noisy values.
+    """The transcript of a fit, with raw values; with `replay`, releases return the noisy values of that one.
 
     Examples
     --------
@@ -105,7 +105,7 @@ class Recording:
     replay: Recording | None = None
 
     def pass_through(self, release: RecordedRelease) -> NDArray[np.float64]:
-        """Note a release and return the noisy values that the fit goes on with."""
+        """Record a release and return the noisy values with which the fit continues."""
         if self.replay is not None:
             position = len(self.releases)
             recorded = self.replay.releases[position] if position < len(self.replay.releases) else None
@@ -117,7 +117,8 @@ class Recording:
                 planned = "no more" if recorded is None else repr(recorded.stage)
                 raise OtherReleaseError(
                     f"Expected the releases of the recorded fit ({planned} here), got another release, "
-                    f"{release.stage!r}."
+                    f"{release.stage!r}. Replay the same fit; if it is the same, its control flow depends on "
+                    f"rows."
                 )
             release = replace(release, noisy=recorded.noisy)
         self.releases.append(release)
@@ -128,13 +129,13 @@ _recording: ContextVar[Recording | None] = ContextVar("dpem_recording", default=
 
 
 def active_recording() -> Recording | None:
-    """Return the recording that fits here are written into."""
+    """Return the current recording, if any."""
     return _recording.get()
 
 
 @contextmanager
 def recording(transcript: Recording) -> Iterator[Recording]:
-    """Write every release inside the block into `transcript`. Call it through `dpem.testing`."""
+    """Record every release inside the block in `transcript`. Call this through `dpem.testing`."""
     token = _recording.set(transcript)
     try:
         yield transcript

@@ -1,7 +1,7 @@
-"""The one gate between private rows and everything else: charge, then read, then add noise.
+"""The gate between private rows and everything else: charge, then read, then add noise.
 
-The gate owns the rows. A model hands it a row statistic and gets back released statistics; it never sees
-a row or a raw sum. Each stage of the plan can be used as often as was planned and paid, and no more.
+The gate owns the rows. A model passes it a row statistic and gets back released statistics; it never sees a
+row or a raw sum. Each stage of the plan allows as many releases as were planned and charged, and no more.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dpem.errors import PlanViolationError
 from dpem.gate import released as released_types
 from dpem.gate.interrupts import uninterrupted
 from dpem.gate.payment import warn_of_total
-from dpem.gate.progress import tell_listener
+from dpem.gate.progress import notify_listener
 from dpem.gate.recording import RecordedRelease, active_recording
 from dpem.gate.released import RawStatistics, ReleasedStatistics
 from dpem.gate.resume import active_resume_file, require_no_recording
@@ -45,24 +45,24 @@ CHARGED = "The ledger was charged before the data was read, and stays charged."
 
 
 class ReleaseGate:
-    """Turn raw statistics into released ones, within the plan.
+    """Release statistics of private rows, within the plan.
 
     Parameters
     ----------
     plan : Plan
-        What may be released.
+        All releases that the gate allows.
     source, domain : RowSource, Domain
         The rows, and the public domain that bounds them.
     engine : Engine
-        What sums a statistic over blocks of rows.
+        The engine that sums a statistic over blocks of rows.
     ledger : Ledger, optional
-        Where the whole plan is charged, before the first row is read.
+        The ledger to which the whole plan is charged before the first row is read.
     purpose : str
-        What the ledger records.
+        The purpose in the ledger's record.
     facts : optional
-        Public facts that tell this fit from others, for one that may be continued after a crash.
+        Public facts that identify this fit, so that the right fit continues after a crash.
     bounds, bounds_source : mapping of str to str, and str
-        The bounds that rows are held to, in words, and where they came from: for ledger and statement.
+        The bounds to which rows are clipped, in words, and their origin: for ledger and statement.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class ReleaseGate:
     ) -> None:
         self.plan = plan
         self._bounds, self._bounds_source = dict(bounds or {}), bounds_source
-        # Bounds that were estimated with seeded noise tell of rows, whatever noise is added later.
+        # Bounds that were estimated with seeded noise reveal rows, whatever noise is added later.
         self.insecure_noise = source.schema is not None and source.schema.insecure_bounds
         self._source, self._domain, self._engine = source, domain, engine
         self._used: Counter[str] = Counter()
@@ -88,7 +88,7 @@ class ReleaseGate:
         self._resume_file = active_resume_file()
         require_no_recording(recording=active_recording() is not None)
         self.charge: Charge | None = None
-        self.n_rows: float | None = None  # public, or as a release of the fit told it
+        self.n_rows: float | None = None  # the public number of rows, or a released one
         if self._resume_file is None or not self._resume_file.begin(purpose, plan, ledger, facts):
             with uninterrupted(CHARGED if ledger is not None else None):
                 self._pay(ledger, purpose)
@@ -96,7 +96,7 @@ class ReleaseGate:
             self.charge = self._resume_file.charge
 
     def _pay(self, ledger: Ledger | None, purpose: str) -> None:
-        """Charge the plan, and note that it was: both, or neither."""
+        """Charge the plan and record that in the resume file: both, or neither."""
         if ledger is not None:
             spend = ledger.spend(
                 self.plan.event,
@@ -119,12 +119,12 @@ class ReleaseGate:
             self._resume_file.paid(self.charge)
 
     def close(self) -> None:
-        """Release no more, and let the engine go of rows that it keeps."""
+        """End all releases, and let the engine free the rows that it holds."""
         self._used.update({stage.name: stage.repeats for stage in self.plan.stages})
         self._engine.close()
 
     def statement(self) -> PrivacyStatement:
-        """Return the guarantee of what was released, with the bounds that rows were held to."""
+        """Return the privacy statement of all releases, with the bounds to which rows were clipped."""
         plan = self.plan
         return PrivacyStatement(
             plan.epsilon,
@@ -140,10 +140,11 @@ class ReleaseGate:
         )
 
     def refine(self, name: str, stages: Sequence[Stage]) -> None:
-        """Replace an unused stage by others chosen from released values, within what it was charged."""
+        """Replace an unused stage by stages chosen from released values, within its charge."""
         if self._used[name]:
             raise PlanViolationError(
-                f"Expected an unused stage to refine, got {name!r}, which is used up. Refine it before."
+                f"Expected an unused stage to refine, got {name!r}, which is used up. Refine a stage before "
+                f"its release."
             )
         self.plan = self.plan.refined(name, stages, by_release=True)
 
@@ -155,10 +156,10 @@ class ReleaseGate:
         *,
         of_findings: bool = False,
     ) -> ReleasedStatistics:
-        """Sum a statistic over all rows and release it under the stage `name` of the plan.
+        """Sum a statistic over all rows and release it in the stage `name` of the plan.
 
-        `rows` replaces the map of rows onto integers, where a statistic is of other rows than the rest;
-        `of_findings`: it maps what the schema made of each cell, not the cells.
+        `rows` replaces the grid that maps rows to integers, for a statistic that needs another grid. With
+        `of_findings`, the grid maps the findings about cells instead of their values.
         """
         stage = self._use(name, statistic)
         released = self._released_before(stage, statistic)
@@ -175,9 +176,9 @@ class ReleaseGate:
     def release_jointly(
         self, names: Sequence[str], parts: Sequence[PreparedStatistic]
     ) -> list[ReleasedStatistics]:
-        """Sum several statistics in one pass over the rows, and release each under its own stage.
+        """Sum several statistics in one pass over the rows, and release each in its own stage.
 
-        The same releases as of each by itself: none depends on the noise of another.
+        The releases are the same as one by one, because none depends on the noise of another.
         """
         stages = [self._use(name, part) for name, part in zip(names, parts, strict=True)]
         joint = JointStatistic(parts)
@@ -198,31 +199,33 @@ class ReleaseGate:
         return released
 
     def _use(self, name: str, statistic: RowStatistic) -> PlannedStage:
-        """Return the stage that pays for a release of this statistic; raise where none does."""
+        """Use one planned release of a stage; raise if the plan does not cover this statistic."""
         stage = self.plan.stage(name)
         if os.getpid() != self._process:
             raise PlanViolationError(
-                f"Expected the process that paid for stage {name!r}, got one that was forked from it: both "
-                f"would release the rest of the plan. Fit anew there."
+                f"Expected a release of stage {name!r} in the process that charged the plan, got one in a "
+                f"process that was forked from it: both would release the rest of the plan. Start a new fit "
+                f"in the forked process."
             )
         if self._used[name] >= stage.repeats:
             raise PlanViolationError(
-                f"Expected at most {stage.repeats} releases of stage {name!r}, got one more: it is used up. "
-                f"Plan as many as the fit makes."
+                f"Expected at most {stage.repeats} releases of stage {name!r}, got one more: the stage is "
+                f"used up. Plan as many releases as the fit makes."
             )
         one_row = statistic.sensitivity(self.plan.adjacency, stage.noise.norm)
         if for_person(one_row, self.plan.unit.rows_per_person) > stage.sensitivity:
             raise PlanViolationError(
-                f"Expected a statistic that one unit moves by at most {stage.sensitivity:g}, got one in "
-                f"stage {name!r} that it moves further: it was planned for a smaller sensitivity."
+                f"Expected a statistic with a sensitivity of at most {stage.sensitivity:g} in stage "
+                f"{name!r}, got a larger one: the stage was planned for a smaller sensitivity. Plan the "
+                f"stage with the sensitivity of its statistic."
             )
         planned = sum(stage.repeats for stage in self.plan.stages)
-        tell_listener(stage.name, self._used.total(), planned)
+        notify_listener(stage.name, self._used.total(), planned)
         self._used[name] += 1
         return stage
 
     def _released_before(self, stage: PlannedStage, statistic: RowStatistic) -> ReleasedStatistics | None:
-        """Return what an earlier run of this fit has released and paid for at this place."""
+        """Return this release if an earlier run of the same fit made it, from the resume file."""
         found = None
         if self._resume_file is not None:
             found = self._resume_file.next_release(stage.name, statistic.size)
@@ -245,8 +248,9 @@ class ReleaseGate:
         if isinstance(mechanism, LaplaceMechanism):
             if shape is not None:
                 raise PlanViolationError(
-                    f"Expected a statistic without a noise shape for Laplace noise, got one in stage "
-                    f"{stage.name!r}: such a statistic is released with Gaussian noise only."
+                    f"Expected a statistic without a noise shape for Laplace noise in stage {stage.name!r}, "
+                    f"got one with a noise shape, which is released with Gaussian noise only. Plan the stage "
+                    f"with Gaussian noise."
                 )
             noisy = mechanism.release(raw._values)
         else:

@@ -1,4 +1,4 @@
-"""Statistics on both sides of the release gate: two types that nothing but the gate connects."""
+"""Raw and released statistics: two types that only the release gate connects."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["RawStatistics", "ReleasedStatistics"]
 
 
 class RawStatistics:
-    """An exact sum over private rows. It shows nothing; only the release gate may open it."""
+    """An exact sum over private rows. Only the release gate may read its values."""
 
     __slots__ = ("_values",)
 
@@ -30,23 +30,23 @@ class RawStatistics:
         raise TypeError("Raw statistics are private: release them through the gate.")
 
 
-_GATE = object()  # known to the release gate; whoever else builds released statistics is stopped at run time
+_GATE = object()  # the release gate passes this key; any other caller cannot build released statistics
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedStatistics:
-    """A sum with its noise: free to look at, to keep and to compute with.
+    """A noisy sum, which may be published and used in any computation.
 
     Attributes
     ----------
     stage : str
-        The stage of the plan that paid for it.
+        The stage of the plan.
     values : ndarray of float64
         The noisy integers, in grid units.
     noise_stddev : ndarray of float64
         Standard deviation of the noise of each entry, in grid units.
     insecure_noise : bool
-        Whether the noise came from a seed.
+        Whether the noise was drawn from a seed.
     """
 
     stage: str
@@ -57,12 +57,12 @@ class ReleasedStatistics:
 
     def __post_init__(self, key: object) -> None:
         if key is not _GATE:
-            raise TypeError("Only the release gate makes released statistics.")
+            raise TypeError("Only the release gate creates released statistics.")
 
     def entries(self, part: slice) -> ReleasedStatistics:
-        """Return some of the entries."""
+        """Return a slice of the entries."""
         return replace(self, values=self.values[part], noise_stddev=self.noise_stddev[part], key=_GATE)
 
     def with_more_noise(self, noise: NDArray[np.float64]) -> ReleasedStatistics:
-        """Return the same statistics with further noise: post-processing, to see what noise does."""
+        """Return the statistics with additional noise, which is post-processing, to estimate its effect."""
         return replace(self, values=self.values + noise, key=_GATE)

@@ -1,9 +1,9 @@
-"""A long fit that survives a crash: what it has released is kept beside it, and not paid for again.
+"""Resumable fits: a fit that crashed continues from its releases on disk, without a second charge.
 
-A release is on disk before the fit goes on with it. After a crash the same fit takes from the file what was
-released, which is free, and goes on where it ended; a release that was not on disk was seen by nobody. The
-file holds released values and public facts alone. It is locked while a fit uses it: two fits that go on from
-the same place would release the next stage twice and pay once.
+A release is on disk before the fit uses it. After a crash the same fit reads the earlier releases from the
+file, which costs nothing, and continues with the next one. Nobody has seen a release that is not on disk. The
+file contains released values and public facts only. It is locked while a fit uses it: two fits that continue
+from the same place would release the next stage twice and be charged once.
 """
 
 from __future__ import annotations
@@ -53,27 +53,29 @@ _active: ContextVar[ResumeFile | None] = ContextVar("dpem_resume_file", default=
 
 
 def active_resume_file() -> ResumeFile | None:
-    """Return the resume file that fits are to use here, if any."""
+    """Return the current resume file, if any."""
     return _active.get()
 
 
 @contextmanager
 def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Let the one fit in the block survive a crash: run the same program again, and it goes on.
+    """Let the fit in the block survive a crash: run the same program again, and it continues.
 
-    What the fit releases, in this thread and process, is written to a file as it goes. A later run with the
-    same arguments reads it there: it is neither computed nor paid again, and a warning says so. Use the same
-    rows. Delete the file once the model is saved; a copy of it must never be used for a second fit.
+    The releases of the fit, in this thread and process, are written to a file one by one. A later run with
+    the same arguments reads them from there. They are neither computed nor charged again, and a warning says
+    so. Use the same rows. Delete the file once the model is saved. Never use a copy of the file for a second
+    fit.
 
     Parameters
     ----------
     path : path-like
-        The file; made where there is none, and removed by an error before anything was paid for.
+        The resume file. It is created if it does not exist, and removed if an exception ends the fit before
+        the charge.
 
     Raises
     ------
     ResumeFileError
-        Where the file belongs to another fit, is in use, or cannot be written; nothing was charged.
+        If the file belongs to another fit, is in use, or cannot be written. Nothing was charged.
 
     Examples
     --------
@@ -100,8 +102,8 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            with suppress(ResumeFileError):  # in a forked process: the file is not its to remove
-                if not resume_file.is_paid:  # nobody needs it, and while it is locked nobody else has it
+            with suppress(ResumeFileError):  # a forked process must not remove the file
+                if not resume_file.is_paid:  # it is of no use, and locked, so nobody else uses it
                     file.unlink(missing_ok=True)
             raise
         finally:
@@ -110,12 +112,12 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the file, or make it, and hold a lock on it until the block or the process ends.
+    """Open or create the file, and lock it until the block or the process ends.
 
     SQLite's own lock would be lost as soon as anything in this process closes the file.
     """
     try:
-        # Readable by its owner alone: values are released, but when is for the owner to say.
+        # Readable by its owner only: its values are released, but the owner decides when to publish them.
         held = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     except OSError as error:
         raise _unusable(path, error) from error
@@ -133,7 +135,8 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
                     connection.executescript(_CREATE)
                 elif found != list(_MARKS.values()):
                     raise ResumeFileError(
-                        f"Expected a resume file of a fit by this version, got another file: {str(path)!r}."
+                        f"Expected a resume file of this version of dpem, got another file: {str(path)!r}. "
+                        f"Choose a new file."
                     )
             except SQLITE_ERRORS as error:
                 raise _unusable(path, error) from error
@@ -144,19 +147,20 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
 
 def _lock(held: int, path: Path) -> None:
     try:
-        import fcntl  # noqa: PLC0415  (Unix; elsewhere SQLite's lock has to do)
+        import fcntl  # noqa: PLC0415  (Unix only; other systems rely on SQLite's lock)
     except ImportError:
         return
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise ResumeFileError(
-            f"Expected a resume file that no other fit uses, got {str(path)!r}, which one does."
+            f"Expected a resume file that no other fit uses, got {str(path)!r}, which is in use. Wait for "
+            f"the other fit, or choose another file."
         ) from error
 
 
 class ResumeFile:
-    """The released statistics of one fit, and the public facts that say which fit it is."""
+    """The released statistics of one fit, and public facts that identify the fit."""
 
     def __init__(self, connection: sqlite3.Connection, path: str) -> None:
         self._connection, self._path = connection, path
@@ -166,7 +170,7 @@ class ResumeFile:
         self._position = 0
 
     def public_seed(self, random_state: Any) -> Any:
-        """Return what seeds free choices: they must be those of the run that is continued."""
+        """Return the seed of choices without privacy, which must be that of the run to continue."""
         if self._begun:
             return random_state
         if random_state is None:
@@ -179,44 +183,45 @@ class ResumeFile:
                 "an integer or None in a resumable fit",
                 "random_state",
                 "RandomState",
-                "Its state is not kept.",
+                "The resume file does not keep its state.",
             )
         return random_state
 
     def begin(self, purpose: str, plan: Plan, ledger: Ledger | None, facts: Any) -> bool:
-        """Say whether the plan was paid by an earlier run; raise where that was another fit."""
+        """Return whether an earlier run of this fit was charged; raise if the file is that of another fit."""
         if self._begun:
             raise ResumeFileError(
-                f"Expected one fit in dpem.resumable({self._path!r}), got another. Give each a file of its "
-                f"own."
+                f"Expected one fit in dpem.resumable({self._path!r}), got a second one. Use a separate file "
+                f"for each fit."
             )
         self._begun = True
         text = json.dumps([purpose, plan.to_dict(), facts], sort_keys=True)
         self._which = hashlib.sha256(text.encode()).hexdigest()
         if not self.is_paid:
-            return False  # nothing was paid or released: whatever was tried before does not bind
+            return False  # nothing was charged or released, so an earlier attempt does not matter
         if self._value("fit") != self._which:
             raise ResumeFileError(
-                f"Expected the fit that {self._path!r} was made by, got one with other arguments or another "
-                f"number of rows. Nothing was charged. Repeat it as it was, or give this one a file of its "
-                f"own."
+                f"Expected the fit that wrote {self._path!r}, got one with other arguments or another "
+                f"number of rows. Nothing was charged. Repeat the fit with the same arguments, or use a "
+                f"separate file for this one."
             )
         self._check_charge(ledger)
         n = self._run("SELECT count(*) FROM release")[0][0]
         warn(
-            f"This fit continues the one in {self._path!r}: {n} releases are read there. The plan was paid "
-            f"for then and is not charged again.",
+            f"This fit continues the one in {self._path!r}: {n} releases are read from the file. The plan "
+            f"was charged by the earlier run and is not charged again.",
             ResumedFitWarning,
         )
         return True
 
     def _check_charge(self, ledger: Ledger | None) -> None:
-        """Raise unless ledger (or the lack of one) and noise are those of the run that is continued."""
+        """Raise unless the ledger (or its absence) and the source of noise are those of the earlier run."""
         charge, secure_noise = self._payment()
         if secure_noise != entropy().is_secure:
+            wanted, got = ("secure", "seeded") if secure_noise else ("seeded", "secure")
             raise ResumeFileError(
-                f"Expected noise from the same source as in {self._path!r}: seeded or not. Nothing was "
-                f"charged."
+                f"Expected noise from the same source as in {self._path!r}, which is {wanted}, got {got} "
+                f"noise. Nothing was charged. Use a separate file for this fit."
             )
         if ledger is None and charge is None:
             return
@@ -224,14 +229,15 @@ class ResumeFile:
             with suppress(LedgerTamperedError):
                 ledger.verify(Head(charge.number, charge.hash))
                 return
-        paid = "none did" if charge is None else f"that of {charge.ledger!r}"
+        paid = "no ledger" if charge is None else f"the ledger of {charge.ledger!r}"
+        given = "no ledger" if ledger is None else f"another ledger of {ledger.name!r}"
         raise ResumeFileError(
-            f"Expected the ledger that paid for the fit in {self._path!r}: {paid}. Nothing was charged and "
-            f"nothing was read."
+            f"Expected {paid}, as in the earlier run of the fit in {self._path!r}, got {given}. Nothing was "
+            f"charged and nothing was read."
         )
 
     def paid(self, charge: Charge | None) -> None:
-        """Note which fit was paid, and where: from here on it can be continued, and no other."""
+        """Record that this fit was charged, and where: from now on only this fit can continue."""
         where = {"ledger": None, "number": None, "hash": None} if charge is None else charge.to_dict()
         self._run("BEGIN IMMEDIATE")
         self._fact("fit", self._which)
@@ -240,16 +246,16 @@ class ResumeFile:
 
     @property
     def is_paid(self) -> bool:
-        """Whether this fit, or the one that it continues, was paid for."""
+        """Whether this fit, or the earlier run of it, was charged."""
         return self._value("charge") is not None
 
     @property
     def charge(self) -> Charge | None:
-        """What an earlier run paid for this fit, where it paid a ledger."""
+        """The charge of an earlier run to a ledger, if any."""
         return self._payment()[0] if self.is_paid else None
 
     def _payment(self) -> tuple[Charge | None, bool]:
-        """Return what a ledger was charged, where there was one, and whether noise was secure."""
+        """Return the charge to a ledger, if any, and whether the noise was secure."""
         try:
             found = json.loads(self._value("charge") or "")
             charge = None if found["number"] is None else Charge.from_dict(found)
@@ -258,7 +264,7 @@ class ResumeFile:
             raise self._damaged() from error
 
     def next_release(self, stage: str, size: int) -> tuple[np.ndarray[Any, Any], bool] | None:
-        """Return the next release of an earlier run, or None where it has ended."""
+        """Return the next release of the earlier run, or None after its last release."""
         row = self._row("SELECT * FROM release WHERE number = ?", self._position)
         if row is None:
             return None
@@ -267,13 +273,14 @@ class ResumeFile:
         if found != stage or values.size != size:
             raise ResumeFileError(
                 f"Expected the releases of the same fit in {self._path!r}, but they differ at {found!r}. "
-                f"Nothing more was released. It was made by another version or with other libraries."
+                f"Nothing more was released. The file was written by another version of dpem or with other "
+                f"libraries: continue with those."
             )
         self._position += 1
         return values, bool(insecure_noise)
 
     def add(self, released: ReleasedStatistics) -> None:
-        """Write a release to disk, before anyone sees it."""
+        """Write a release to disk, before anybody sees it."""
         noisy, insecure_noise = released.values.astype("<f8").tobytes(), int(released.insecure_noise)
         row = self._position, released.stage, noisy, insecure_noise
         self._run("INSERT INTO release VALUES (?, ?, ?, ?, ?)", *row, _digest(row))
@@ -281,11 +288,12 @@ class ResumeFile:
 
     def _damaged(self) -> ResumeFileError:
         return ResumeFileError(
-            f"Expected a whole resume file in {self._path!r}, got a damaged one. Nothing more was released."
+            f"Expected an intact resume file in {self._path!r}, got a damaged one. Nothing more was "
+            f"released. Restore the file, or start the fit again with a new one, for a new charge."
         )
 
     def _fact(self, name: str, value: Any) -> str:
-        """Return what is noted under a name, after noting it where nothing is."""
+        """Store a value under a name unless there is one, and return the stored value."""
         row = name, str(value)
         self._run("INSERT OR IGNORE INTO fact VALUES (?, ?, ?)", *row, _digest(row))
         return str(self._value(name))
@@ -295,7 +303,7 @@ class ResumeFile:
         return None if row is None else str(row[1])
 
     def _row(self, query: str, key: Any) -> tuple[Any, ...] | None:
-        """Return a row without its digest, which is checked: SQLite does not notice a changed value."""
+        """Verify the digest of a row and return the other fields: SQLite does not detect changed values."""
         rows = self._run(query, key)
         if not rows:
             return None
@@ -308,7 +316,7 @@ class ResumeFile:
         if os.getpid() != self._process:
             raise ResumeFileError(
                 f"Expected the process that opened {self._path!r}, got one that was forked from it: both "
-                f"would release the rest of the plan."
+                f"would release the rest of the plan. Open a separate file in the forked process."
             )
         try:
             return self._connection.execute(statement, values).fetchall()
@@ -323,7 +331,8 @@ def _digest(row: tuple[Any, ...]) -> str:
 def _unusable(path: str | os.PathLike[str], error: Exception) -> ResumeFileError:
     if "locked" in str(error):
         return ResumeFileError(
-            f"Expected a resume file that no other fit uses, got {str(path)!r}, which one does."
+            f"Expected a resume file that no other fit uses, got {str(path)!r}, which is in use. Wait for "
+            f"the other fit, or choose another file."
         )
     return ResumeFileError(
         f"Expected a resume file that can be read and written at {str(path)!r}, but the system says: {error}."
@@ -331,7 +340,7 @@ def _unusable(path: str | os.PathLike[str], error: Exception) -> ResumeFileError
 
 
 def described(value: Any) -> Any:
-    """Return an argument, a statistic or a model as JSON that tells it from others, in any process."""
+    """Describe an argument, a statistic or a model by JSON that identifies it in any process."""
     value = value.to_dict() if hasattr(value, "to_dict") and not hasattr(value, "iloc") else value
     try:
         return json.loads(json.dumps(value))
@@ -339,11 +348,13 @@ def described(value: Any) -> Any:
         pass
     try:
         return hashlib.sha256(pickle.dumps(value, protocol=5)).hexdigest()
-    except Exception:  # noqa: BLE001  (functions that were made in a function, and the like)
+    except Exception:  # noqa: BLE001  (such as functions defined inside functions)
         return type(value).__qualname__
 
 
 def require_no_recording(*, recording: bool) -> None:
-    """Raise where raw values are recorded too: a continued fit has none."""
+    """Raise if raw values are recorded: a continued fit has no raw values."""
     if recording and active_resume_file() is not None:
-        raise InvalidArgumentError("Expected dpem.testing.record or dpem.resumable, got both.")
+        raise InvalidArgumentError(
+            "Expected dpem.testing.record or dpem.resumable, got both. Leave one of them out."
+        )

@@ -1,4 +1,4 @@
-"""A single charged number about the rows: one plan, one gate, one release."""
+"""A single released number about the rows: one plan, one gate, one release."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dpem.data.column import ABSENT
 from dpem.data.domain import GRID
 from dpem.data.schema import require_schema
 from dpem.engines import engine_for, rows_to_release
-from dpem.gate.payment import opened_ledger
+from dpem.gate.payment import open_ledger
 from dpem.gate.plan import Plan, PrivacyUnit, Stage
 from dpem.gate.release import ReleaseGate
 from dpem.gate.resume import described
@@ -39,11 +39,11 @@ class PrivateValue:
     Attributes
     ----------
     value : float
-        The number, with its noise.
+        The number, with noise.
     standard_error : float
-        What the noise does to it.
+        The standard deviation of the number due to noise.
     privacy : PrivacyStatement
-        The guarantee.
+        The privacy statement.
     """
 
     value: float
@@ -75,10 +75,10 @@ def release_one(
     n_jobs: int | None,
     keep_distances: bool = True,
 ) -> PrivateValue:
-    """Charge, read and release one statistic; `value` turns it into a number and its standard error.
+    """Charge, read and release one statistic; `value` computes a number and its standard error from it.
 
-    `map_rows` may replace the map of rows onto the grid by another with the same bound; `of_findings`: it
-    maps what the schema made of each cell; `missing`: the statistic has a use for missing cells.
+    `map_rows` replaces the domain by another grid with the same bound. With `of_findings`, the grid maps the
+    findings about cells instead of their values. With `missing`, the schema may allow missing cells.
     """
     relation = Adjacency.parse(adjacency)
     if schema is not None:
@@ -106,7 +106,7 @@ def release_one(
         adjacency=relation,
         unit=unit,
     )
-    ledger = opened_ledger(ledger, schema)
+    ledger = open_ledger(ledger, schema)
     grid = map_rows(domain) if map_rows is not None else domain
     engine = engine_for(source, n_jobs)
     facts = [domain.describe(source.names), described(query), n_rows]
@@ -129,7 +129,7 @@ def release_one(
 
 @dataclass(frozen=True)
 class ClippedRows:
-    """Instead of rows, whether each was changed on its way to the grid: one column of 0 or 2^24."""
+    """A grid that maps each row to one number: 2^24 if the domain changes the row, else 0."""
 
     domain: Domain
 

@@ -17,7 +17,7 @@ from dpem.data.times import RESOLUTIONS, time_steps
 from dpem.engines import engine_for, rows_to_release
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.base import Adjacency, PrivacyStatement
-from dpem.gate.payment import opened_ledger
+from dpem.gate.payment import open_ledger
 from dpem.gate.plan import Plan, PrivacyUnit, Stage
 from dpem.gate.release import ReleaseGate
 from dpem.statistics.contingency import Histograms
@@ -143,7 +143,7 @@ def private_bounds(
         adjacency=relation,
         unit=unit,
     )
-    ledger = opened_ledger(ledger, schema)
+    ledger = open_ledger(ledger, schema)
     rows = _Magnitudes()
     engine = engine_for(source, n_jobs)
     facts = [schema.to_dict(), coverage, source.n_rows if relation.n_rows_public else None]
@@ -176,7 +176,7 @@ def private_bounds(
 
 def _anything(column: Column) -> dict[str, Any]:
     """Return a declaration under which any number, or any moment that a calendar has, is read."""
-    declared = column.writing.to_dict(column.kind) | {"missing": True}
+    declared = column.cell_format.to_dict(column.kind) | {"missing": True}
     if column.is_time:
         widest = (
             ["-9999999 days", "9999999 days"] if column.kind == "duration" else ["0001-01-01", "9999-12-31"]

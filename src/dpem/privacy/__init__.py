@@ -2,7 +2,7 @@
 
 Read the files in that order.
 
-May import: errors and argument checks alone. Never sees: data, models.
+May import: errors and argument validation only. Never sees: data, models.
 """
 
 from dpem.privacy.accountants import accountant_named, compare

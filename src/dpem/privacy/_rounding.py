@@ -1,4 +1,4 @@
-"""Numbers that err to one side of the exact number that they stand for."""
+"""Rounding of exact numbers up or down to floats and decimal digits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def float_down(value: Fraction) -> float:
 
 
 def root_up(square: Fraction | int) -> float:
-    """Return the smallest float whose square is at least `square` (not negative).
+    """Return the smallest float whose square is at least the non-negative number `square`.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def root_up(square: Fraction | int) -> float:
     square = Fraction(square)
     if square == 0:
         return 0.0
-    # isqrt of the square scaled to at least 128 bits: a root to 64 bits, whatever its magnitude.
+    # The isqrt of the square, scaled to at least 128 bits, gives a root of 64 bits for any magnitude.
     shift = max(0, 64 - (square.numerator.bit_length() - square.denominator.bit_length()) // 2)
     below = Fraction(math.isqrt((square.numerator << 2 * shift) // square.denominator), 1 << shift)
     root = float_down(below)
@@ -43,12 +43,12 @@ def root_up(square: Fraction | int) -> float:
 
 
 def digits_up(value: float, digits: int = 6) -> float:
-    """Return the smallest number of that many significant digits that is at least `value`: for costs."""
+    """Round up to significant decimal digits, for costs."""
     return _to_digits(value, digits, decimal.ROUND_CEILING)
 
 
 def digits_down(value: float, digits: int = 6) -> float:
-    """Return the largest number of that many significant digits that is at most `value`: for what is left."""
+    """Round down to significant decimal digits, for remaining budgets."""
     return _to_digits(value, digits, decimal.ROUND_FLOOR)
 
 

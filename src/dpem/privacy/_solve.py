@@ -1,4 +1,4 @@
-"""Roots on the safe side: the last argument, to a few units in the last place, that passes."""
+"""Root finding with rounding to the safe side, to a few units in the last place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def smallest_passing(slack: Callable[[float], float], low: float, high: float) -> float:
     """Return the smallest x >= low with ``slack(x) >= 0``, for an increasing slack.
 
-    `high` is a guess above the root; it is doubled until it passes.
+    `high` is a guess above the root; it is doubled until its slack is non-negative.
     """
     if slack(low) >= 0:
         return low
@@ -26,7 +26,7 @@ def smallest_passing(slack: Callable[[float], float], low: float, high: float) -
 
 
 def _first_passing(slack: Callable[[float], float], low: float, high: float) -> float:
-    """Halve the interval in which slack turns from negative to non-negative."""
+    """Find by bisection where slack changes from negative to non-negative."""
     while (middle := (low + high) / 2) not in (low, high):
         low, high = (low, middle) if slack(middle) >= 0 else (middle, high)
     return high
@@ -35,7 +35,7 @@ def _first_passing(slack: Callable[[float], float], low: float, high: float) -> 
 def largest_passing(slack: Callable[[float], float], low: float, high: float) -> float:
     """Return the largest x <= high with ``slack(x) >= 0``, for a decreasing slack.
 
-    `low` is a guess below the root, above zero; it is halved until it passes.
+    `low` is a guess between zero and the root; it is halved until its slack is non-negative.
     """
     if slack(high) >= 0:
         return high

@@ -1,4 +1,4 @@
-"""A privacy budget: an (epsilon, delta) pair and the Gaussian-DP parameter that it amounts to."""
+"""A privacy budget: an (epsilon, delta) pair and its Gaussian-DP parameter mu."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["Budget"]
 
 @dataclass(frozen=True)
 class Budget:
-    """An amount of privacy, in both currencies.
+    """A privacy budget, as (epsilon, delta) and as mu.
 
-    Make one with :meth:`from_epsilon` or :meth:`from_mu`.
+    Create a budget with :meth:`from_epsilon` or :meth:`from_mu`.
 
     Attributes
     ----------
     epsilon, delta : float
-        The guarantee as it is stated.
+        The guarantee, as statements give it.
     mu : float
-        The Gaussian-DP parameter as it is spent: amounts add up as mu^2.
+        The Gaussian-DP parameter, as ledgers count it: the values of mu^2 add up.
 
     Examples
     --------
@@ -37,12 +37,12 @@ class Budget:
 
     @classmethod
     def from_epsilon(cls, epsilon: float, delta: float) -> Budget:
-        """Return the budget that (epsilon, delta) buys."""
+        """Return the budget with the largest mu that (epsilon, delta) allows."""
         return cls(float(epsilon), float(delta), gaussian_dp.mu_for(epsilon, delta))
 
     @classmethod
     def from_mu(cls, mu: float, delta: float) -> Budget:
-        """Return what a mu-GDP mechanism costs, stated at `delta`."""
+        """Return the cost of a mu-GDP mechanism, with its epsilon at `delta`."""
         return cls(gaussian_dp.epsilon_at(mu, delta), float(delta), float(mu))
 
     def __str__(self) -> str:

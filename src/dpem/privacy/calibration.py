@@ -1,4 +1,4 @@
-"""From a budget to noise: the least noise whose events meet (epsilon, delta)."""
+"""Calibration: the least noise with which events meet a budget (epsilon, delta)."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ def calibrate(
 def calibrate(
     plan: Event | Iterable[Event], epsilon: float, delta: float, accountant: str | Accountant = "gdp"
 ) -> Event:
-    """Scale all noise of a plan by one factor so that it just meets the budget.
+    """Scale all noise of a plan by one factor so that the plan just meets the budget.
 
     Parameters
     ----------
-    plan : Event, or a list of them
+    plan : Event or list of Event
         The mechanisms with their noise relative to each other, such as twenty `GaussianEvent(1.0)`.
     epsilon, delta : float
-        The budget for all of them together.
+        The budget for all mechanisms together.
     accountant : str or Accountant, default "gdp"
-        Who certifies it.
+        The accountant that certifies the budget.
 
     Returns
     -------
     Event
-        The plan with its final noise. What the accountant says of it is never above epsilon, and
-        within one part in 10^9 of it. For 'pld', whose distributions are discretised, it is within one part
-        in 10^6, takes seconds, and is refused where its answers jump (a delta of 1e-12 and below).
+        The plan with its final noise. By the accountant, its epsilon is never above the budget, and within
+        one part in 10^9 of it. The accountant 'pld' has discretised distributions: its result is within one
+        part in 10^6 and takes seconds, and it raises if its epsilon jumps (a delta of 1e-12 and below).
 
     Examples
     --------
@@ -66,14 +66,14 @@ def split(epsilon: float, delta: float, shares: Sequence[float]) -> list[Gaussia
     Parameters
     ----------
     epsilon, delta : float
-        The budget for all of them together.
+        The budget for all mechanisms together.
     shares : sequence of float
-        What each gets, relative to the others.
+        The part of each mechanism, relative to the others.
 
     Returns
     -------
     list of GaussianEvent
-        One per share, in order.
+        One event for each share, in order.
 
     Examples
     --------
@@ -94,20 +94,20 @@ def split(epsilon: float, delta: float, shares: Sequence[float]) -> list[Gaussia
 
 def _noise_factor(plan: Event, epsilon: float, delta: float, accountant: Accountant) -> float:
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
-    accountant.mechanisms(plan)  # refuses by name what it has no proof for
+    accountant.mechanisms(plan)  # raises if the accountant has no proof for an event
 
     def slack(factor: float) -> float:
         return accountant.slack(plan.with_noise_times(factor), epsilon, delta)
 
-    discretised = accountant.name == "pld"  # slow: begun where the closed form ends
+    discretised = accountant.name == "pld"  # slow, so it starts from the result of the closed form
     high = _noise_factor(plan, epsilon, delta, accountant_named("gdp")) if discretised else 1.0
     while slack(high) < 0:
         high *= 4
         if high > _LARGEST_FACTOR:
             raise UnreachableBudgetError(
                 f"Expected a budget that the accountant {accountant.name!r} can certify, got "
-                f"epsilon={epsilon!r} at delta={delta!r}. It stays above that however much noise "
-                f"is added; use another accountant, or a larger epsilon or delta."
+                f"epsilon={epsilon!r} at delta={delta!r}. Its epsilon stays above that with any amount of "
+                f"noise. Use another accountant, or a larger epsilon or delta."
             )
     low = high / 4
     while slack(low) >= 0:
@@ -115,11 +115,11 @@ def _noise_factor(plan: Event, epsilon: float, delta: float, accountant: Account
     factor, step = smallest_passing(slack, low, high), 2.0**-52
     while (
         accountant.epsilon(plan.with_noise_times(factor), delta) > epsilon
-    ):  # the last unit in the last place
+    ):  # corrects the last unit in the last place
         factor, step = factor * (1 + step), 2 * step
     if discretised and accountant.epsilon(plan.with_noise_times(factor), delta) < epsilon * (1 - 1e-6):
         raise UnreachableBudgetError(
-            f"Expected a budget that 'pld' can resolve, got epsilon={epsilon!r} at delta={delta!r}, where "
-            f"its answers jump. Take the accountant 'gdp', or a larger delta."
+            f"Expected a budget that the accountant 'pld' can resolve, got epsilon={epsilon!r} at "
+            f"delta={delta!r}, where its epsilon jumps. Use the accountant 'gdp', or a larger delta."
         )
     return factor

@@ -1,7 +1,7 @@
-"""What happened to the data, as frozen and serialisable facts.
+"""Events: frozen, serialisable descriptions of mechanisms that used the data.
 
-An event holds all that an accountant may know of a release, and nothing of the data. The JSON form
-is permanent: ledgers and saved models hold it, so kinds are added, never changed.
+An event contains everything that an accountant needs, and nothing of the data. Ledgers and saved models
+contain events as JSON, so this format is permanent: kinds can be added, but never changed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = [
     "flatten",
 ]
 
-_MOST = 10**18  # of one kind: beyond any release, and within the floats
-_DEEPEST = 32  # compositions of compositions
+_MOST = 10**18  # limit of the count of an event, beyond any use and within the floats
+_DEEPEST = 32  # limit of nested compositions
 
 
 class Event:
-    """Base of all events.
+    """Base class of all events.
 
     Examples
     --------
@@ -67,7 +67,7 @@ class GaussianEvent(Event):
     noise_multiplier: float
 
     def __post_init__(self) -> None:
-        # Stored as a plain float: numpy's narrow scalars would wrap or round inside an accountant.
+        # Stored as a Python float: narrow NumPy scalars could overflow or round inside an accountant.
         value = _validate.within(self.noise_multiplier, "noise_multiplier", 1e-6, 1e30)
         object.__setattr__(self, "noise_multiplier", value)
 
@@ -111,12 +111,12 @@ class LaplaceEvent(Event):
 
 @dataclass(frozen=True)
 class ComposedEvent(Event):
-    """Several events on the same data, each with how often it happened.
+    """Several events on the same data, each with a count.
 
     Parameters
     ----------
     parts : tuple of (Event, int)
-        At least one event with its count. Build it with :meth:`of` from a list.
+        At least one event with its count. Use :meth:`of` to build it from a list.
 
     Examples
     --------
@@ -142,13 +142,13 @@ class ComposedEvent(Event):
             raise _validate.fail("at least one event", "parts", self.parts, "A plan cannot be empty.")
         object.__setattr__(self, "parts", tuple(parts))  # a tuple of plain values, whatever was given
         if _depth(self) > _DEEPEST:
-            raise _validate.fail(f"at most {_DEEPEST} compositions in each other", "parts", "more")
+            raise _validate.fail(f"at most {_DEEPEST} nested compositions", "parts", "more")
         if max(flatten(self).values()) > _MOST:
             raise _validate.fail(f"at most {_MOST:g} releases of a kind", "parts", "more")
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> ComposedEvent:
-        """Compose events in any order; equal ones are counted."""
+        """Compose events in any order; equal events are counted."""
         return cls(tuple(Counter(_checked(events)).items()))
 
     def to_dict(self) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _depth(event: Event) -> int:
 
 
 def as_event(plan: Event | Iterable[Event]) -> Event:
-    """Return one event: a list of them is composed."""
+    """Return an event; compose a list of events into one."""
     return plan if isinstance(plan, Event) else ComposedEvent.of(plan)
 
 
@@ -203,7 +203,7 @@ def flatten(event: Event) -> dict[Event, int]:
 
 
 def event_from_dict(description: Mapping[str, Any]) -> Event:
-    """Rebuild the event that `to_dict` described; an unknown kind is refused by name."""
+    """Rebuild an event from the output of `to_dict`; raise for an unknown kind."""
     return _described(description, 0)
 
 

@@ -1,13 +1,13 @@
-r"""The Gaussian-DP curve and its inverses (Dong, Roth and Su 2022), safe to the last digit.
+r"""The Gaussian-DP curve and its inverses (Dong, Roth and Su 2022), rounded to the safe side.
 
-A mechanism is mu-GDP when telling neighbours apart is at least as hard as telling N(0, 1) from
-N(mu, 1). For Gaussian mechanisms this is no bound but the truth, so no accountant can do better
+A mechanism is mu-GDP if distinguishing neighbouring tables is at least as hard as distinguishing N(0, 1) from
+N(mu, 1). For Gaussian mechanisms the following curve is exact, so that no accountant can do better
 (docs/proofs/gaussian-dp.md):
 
     delta(epsilon) = Phi(-epsilon/mu + mu/2) - e^epsilon Phi(-epsilon/mu - mu/2)        Eq. (GDP-1)
 
-Every function errs to the safe side by about one part in 10^12: `delta_at` and `epsilon_at` never
-come out below the truth, `mu_for` never above it.
+Every function errs to the safe side by about one part in 10^12: `delta_at` and `epsilon_at` never return less
+than the exact value, `mu_for` never more.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["delta_at", "epsilon_at", "mu_for", "mu_of_pure_dp"]
 
-# Covers the error of the formulas below, which stays under 2e-13 (tests/privacy/test_gaussian_dp.py
-# measures it against 50 digits).
+# Covers the error of the formulas below, which is under 2e-13 (tests/privacy/test_gaussian_dp.py compares
+# them with 50 digits).
 _SAFETY = 1e-12
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -58,7 +58,7 @@ def delta_at(mu: float, epsilon: float) -> float:
         delta = density * (_mills(x) - _mills(x + mu))
     else:  # R(x) overflows far to the left; Phi(-x) does not
         delta = float(special.ndtr(-x)) - density * _mills(x + mu)
-    # The error of x is relative to mu, so that a huge mu needs more room.
+    # The error of x is relative to mu, so that a huge mu needs a larger margin.
     return min(1.0, max(delta * (1 + _SAFETY * max(1.0, mu / 100)), sys.float_info.min))
 
 
@@ -92,13 +92,14 @@ def mu_for(epsilon: float, delta: float) -> float:
 
 @lru_cache(maxsize=1024)  # calibration asks for the same budget many times
 def _mu_for(epsilon: float, delta: float) -> float:
-    # Below: the mu that zCDP would allow. Above: mu grows until delta_at, which tends to 1, is too large.
+    # From below, start with the mu that zCDP allows. From above, double mu until delta_at, which tends to 1,
+    # exceeds delta.
     root = math.sqrt(-math.log(delta))
     low = math.sqrt(2) * epsilon / (math.sqrt(root * root + epsilon) + root)
     high = 2 * low
     while delta_at(high, epsilon) <= delta:
         low, high = high, 2 * high
-    # A hair inside, so that `epsilon_at` gives epsilon back and not its neighbour above.
+    # Slightly smaller, so that `epsilon_at` returns epsilon and not the next float.
     target = delta * (1 - _SAFETY / 10)
     return largest_passing(lambda mu: math.log(target / delta_at(mu, epsilon)), low, high)
 
@@ -134,7 +135,7 @@ def _mills_drop(x: float, mu: float) -> float:
 
 
 def _mills_slope(t: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return -R'(t) = 1 - t R(t); its asymptotic series where the difference would cancel."""
+    """Return -R'(t) = 1 - t R(t); for large t, where the difference cancels, by its asymptotic series."""
     direct = 1 - t * math.sqrt(math.pi / 2) * special.erfcx(t / math.sqrt(2))
     inverse = 1 / np.maximum(t, 1.0) ** 2
     # -R'(t) = 1/t^2 - 3/t^4 + 15/t^6 - ...; at t = 30 the first term left out is below 1e-13.

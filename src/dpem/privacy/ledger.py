@@ -1,8 +1,8 @@
-"""The budget of one protected data set, in one SQLite file that outlives every process.
+"""The ledger: the budget of one protected table, in one SQLite file.
 
-The owner of the data sets a cap; every release is charged before the data is read, in the currency
-mu^2, whose sum is a valid filter under fully adaptive composition (docs/proofs/ledger.md). A crash
-after the charge loses budget, never privacy. Records are hash-chained, so a changed one shows.
+The owner of the table sets a cap. Every release is charged before the data is read. Charges are counted in
+mu^2, whose sum is a valid filter under fully adaptive composition (docs/proofs/ledger.md). A crash after the
+charge can lose budget, never privacy. Records are hash-chained, so that changes are detected.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ __all__ = ["Charge", "Head", "Ledger", "Spend"]
 # Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
 _UNITS = 2**100
 
-# What a record raises that is not as it was written.
+# Exceptions from parsing a record that somebody changed.
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True)
 class Head:
-    """The newest record of a ledger; kept elsewhere, it proves later that none was cut off."""
+    """Number and hash of the newest record. Keep it elsewhere to detect later that records were removed."""
 
     number: int
     hash: str
@@ -53,7 +53,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Charge:
-    """Where a released model was paid for; it is kept in the model, and can be looked up in the ledger.
+    """A reference to the ledger record of a charge, which is kept in the released model.
 
     Attributes
     ----------
@@ -62,7 +62,7 @@ class Charge:
     number : int
         The number of the record.
     hash : str
-        Its link in the ledger's chain: no other record of any ledger has it.
+        The hash of the record, which no other record of any ledger has.
     """
 
     ledger: str
@@ -75,7 +75,7 @@ class Charge:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> Charge:
-        """Rebuild what :meth:`to_dict` described."""
+        """Rebuild a charge from the output of :meth:`to_dict`."""
         return cls(
             _validate.text(description["ledger"], "ledger"),
             _validate.integer(description["number"], "number"),
@@ -85,26 +85,26 @@ class Charge:
 
 @dataclass(frozen=True)
 class Spend:
-    """One charge.
+    """A record of a charge.
 
     Attributes
     ----------
     number : int
-        1 for the first charge of the ledger.
+        The number of the record; the first charge of a ledger has number 1.
     time : str
-        When it was committed, UTC.
+        The time of the charge, in UTC.
     purpose, analyst : str
-        What it was for and who asked.
+        The purpose of the release, and who asked for it.
     event : Event
-        The whole plan that was paid.
+        The whole plan that was charged.
     facts : str
-        A hash of what is public of the release (bounds, budget, accountant); "" where none was given.
+        A hash of public facts of the release (bounds, budget, accountant); "" if none was given.
     insecure_noise : bool
         Whether the noise was drawn from a seed.
     cost : Budget
-        What this charge alone amounts to, at the ledger's delta.
+        The cost of this charge by itself, at the ledger's delta.
     hash : str
-        Its link in the ledger's chain: no other record of any ledger has it.
+        The hash of the record, which no other record of any ledger has.
     """
 
     number: int
@@ -119,16 +119,16 @@ class Spend:
 
 
 class Ledger:
-    """Open the ledger of a protected data set; make one with :meth:`create`.
+    """Open the ledger of a protected data set; create one with :meth:`create`.
 
     Parameters
     ----------
     path : path-like
         The SQLite file.
     purpose : str, optional
-        Said in every charge, beside what an estimator says of itself.
+        Text that is added to the purpose of every charge.
     analyst : str, optional
-        Who asks, unless a charge says otherwise. The name of the operating system's user unless given.
+        The default analyst of charges; by default the user name of the operating system.
 
     Examples
     --------
@@ -169,30 +169,30 @@ class Ledger:
         rows_per_person: int = 1,
         person: str | None = None,
     ) -> Ledger:
-        """Make the ledger of a data set.
+        """Create the ledger of a data set.
 
         Parameters
         ----------
         path : path-like
             A file that does not exist yet.
         name : str
-            The declared name of the data set. (Never a hash of its content, which would tell whether
-            a guess at the content is right.)
+            The declared name of the data set. Do not use a hash of its content, which would show whether a
+            guess of the content is right.
         cap_epsilon, cap_delta : float
-            What all releases together may cost.
+            The cap: the limit of the cost of all releases together.
         adjacency : {"replace_one", "add_remove"}
             The neighbouring relation of every release.
         rows_per_person : int, default 1
-            The most rows that one person owns: the unit of privacy of every release.
+            The largest number of rows of one person, which defines the privacy unit of every release.
         person : str, optional
-            The column that tells persons apart.
+            The column that identifies persons.
         """
         name = _validate.text(name, "name", "Name the data set, such as 'patients 2026'.")
         epsilon = _validate.epsilon(cap_epsilon, "cap_epsilon")
         delta = _validate.delta(cap_delta, "cap_delta")
         unit = PrivacyUnit(rows_per_person, person)
         terms = {
-            "id": uuid.uuid4().hex,  # tells two ledgers with equal terms apart
+            "id": uuid.uuid4().hex,  # distinguishes ledgers with equal terms
             "name": name,
             "cap_epsilon": epsilon,
             "cap_delta": delta,
@@ -204,10 +204,10 @@ class Ledger:
         SqliteLedger(Path(path)).create(terms | {"hash": chained_hash("", terms)})
         return cls(path)
 
-    # -- what it says --------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------
 
     def remaining(self) -> Budget:
-        """Return what is left, stated at the ledger's delta."""
+        """Return the remaining budget, at the ledger's delta."""
         return self._snapshot()[1]
 
     def history(self) -> list[Spend]:
@@ -215,11 +215,11 @@ class Ledger:
         return self._snapshot()[0]
 
     def head(self) -> Head:
-        """Return the newest record; keep it outside the file to detect a truncated one later."""
+        """Return number and hash of the newest record; keep them elsewhere to detect removed records."""
         return self._snapshot()[2]
 
     def _snapshot(self) -> tuple[list[Spend], Budget, Head]:
-        """Return charges, what is left and the head, all of the same moment."""
+        """Return charges, remaining budget and head from one consistent view."""
         with self._store.reading() as records:
             number, digest, spent = self._last_link(records)
             spends = records.spends()
@@ -227,7 +227,7 @@ class Ledger:
         return [self._spend_of(record) for record in spends], left, Head(number, digest)
 
     def export(self) -> dict[str, Any]:
-        """Return everything as JSON-serialisable data: terms, charges, what is left and the head."""
+        """Return terms, charges, remaining budget and head as JSON-serialisable data."""
         spends, left, head = self._snapshot()
         return {
             "format": FORMAT_VERSION,
@@ -280,7 +280,7 @@ class Ledger:
         ]
         return "\n".join(lines)
 
-    # -- what it does --------------------------------------------------------------------------------
+    # -- charging and verifying ----------------------------------------------------------------------
 
     def spend(
         self,
@@ -293,40 +293,40 @@ class Ledger:
         facts: str = "",
         insecure_noise: bool = False,
     ) -> Spend:
-        """Charge a whole plan, or refuse it. Call this before the data is read.
+        """Charge a whole plan, or reject it. Call this before the data is read.
 
-        When this returns, the charge is on disk. When it raises a `DpemError`, nothing was charged.
-        An interrupt may fall on either side of the commit: look at :meth:`history`.
+        When this returns, the charge is on disk. When it raises a `DpemError`, nothing was charged. After an
+        interrupt, look at :meth:`history`: it may come before or after the commit.
 
         Parameters
         ----------
         event : Event
-            Everything that the plan will release.
+            All mechanisms of the plan.
         purpose : str
-            What it is for; kept in the record.
+            The purpose of the release, for the record.
         analyst : str, optional
-            Who asks; kept in the record. The name of the operating system's user unless given.
+            Who asks for the release, for the record; by default the user name of the operating system.
         adjacency : {"replace_one", "add_remove"}, optional
-            The plan's neighbouring relation: the ledger's unless given, and refused if another.
+            The neighbouring relation of the plan; it must be the ledger's.
         unit : PrivacyUnit, optional
-            The plan's unit of privacy: the ledger's unless given, and refused if another.
+            The privacy unit of the plan; it must be the ledger's.
         facts : str, default ""
-            A hash of what is public of the release (:attr:`PrivacyStatement.facts`), so that it can be
-            compared later.
+            A hash of public facts of the release (:attr:`PrivacyStatement.facts`), for later comparison.
         insecure_noise : bool, default False
-            Mark the charge as insecure although noise is not seeded: raw statistics are being recorded.
+            Whether to mark the charge as insecure although the noise is not seeded, because sums before noise
+            are recorded.
 
         Raises
         ------
         InsufficientBudgetError
-            Where the plan costs more than is left; `remaining` and `requested` say how much.
+            If the plan costs more than the remaining budget; see its attributes `remaining` and `requested`.
         """
-        purpose = _validate.text(purpose, "purpose", "Say what the release is for.")
+        purpose = _validate.text(purpose, "purpose", "State the purpose of the release.")
         if self._purpose is not None:
             purpose = f"{purpose}: {self._purpose}"
         if analyst is None:
             analyst = self._analyst or _user_name()
-        analyst = _validate.text(analyst, "analyst", "Say who asks for the release.")
+        analyst = _validate.text(analyst, "analyst", "Name the person who asks for the release.")
         if not isinstance(insecure_noise, bool):
             raise _validate.fail("True or False", "insecure_noise", insecure_noise)
         self.check_terms(adjacency, unit)
@@ -352,13 +352,13 @@ class Ledger:
         return self._spend_of(record)
 
     def verify(self, head: Head | None = None) -> None:
-        """Check the hash chain and every total; raise `LedgerTamperedError` where one does not hold.
+        """Verify the hash chain and every total; raise `LedgerTamperedError` if one is wrong.
 
         Parameters
         ----------
         head : Head, optional
-            A head that was kept outside. Without it a ledger whose newest records were cut off looks
-            whole; with it the cut shows.
+            A head that was kept elsewhere. It detects that the newest records were removed, which the chain
+            alone cannot detect.
         """
         with self._store.reading() as records:
             previous = checked_terms(records.terms(), self._store.where)["hash"]
@@ -368,7 +368,7 @@ class Ledger:
         for expected_number, record in enumerate(spends, start=1):
             digest = record.pop("hash")
             if record["number"] != expected_number or chained_hash(previous, record) != digest:
-                raise self._tampered(f"record {expected_number} does not hold")
+                raise self._tampered(f"the number or hash of record {expected_number} is wrong")
             try:
                 units, total_units = int(record["units"]), int(record["total_units"])
                 event = event_from_dict(json.loads(record["event"]))
@@ -376,43 +376,44 @@ class Ledger:
                 raise self._tampered(f"record {expected_number} cannot be read") from error
             total += units
             if total_units != total or not _is_cost_of(units, event):
-                raise self._tampered(f"record {expected_number} does not add up")
+                raise self._tampered(f"the cost or total in record {expected_number} is wrong")
             previous = hashes[expected_number] = digest
         if total > self._cap_units:
-            raise self._tampered("its records exceed its cap")
+            raise self._tampered("its charges exceed its cap")
         if head is not None and hashes.get(head.number) != head.hash:
-            raise self._tampered(f"record {head.number} is not the one whose hash was kept")
+            raise self._tampered(f"record {head.number} does not have the hash that was kept")
 
     def verify_charge(self, charge: Charge | None, statement: PrivacyStatement, *, purpose: str) -> None:
-        """Check the ledger, and that it paid for a release: all that its record can prove.
+        """Verify the ledger, and that one of its records is the charge for a release.
 
-        That is the purpose, the events, relation, unit, budget, accountant, bounds, and whether the noise
-        was secure. One charge cannot prove that it was used once: several models may point at it.
+        The record proves purpose, events, relation, unit, budget, accountant, bounds, and whether the noise
+        was secure. It cannot prove that the charge was used only once: several models may refer to it.
 
         Parameters
         ----------
         charge : Charge or None
-            What the release says of its payment, such as a model's `charge_`.
+            The reference to the record, such as a model's `charge_`.
         statement : PrivacyStatement
-            What the release says of itself, such as a model's `privacy_`.
+            The statement of the release, such as a model's `privacy_`.
         purpose : str
-            What the record's purpose begins with, such as "dpem.KMeans.fit".
+            The beginning of the record's purpose, such as "dpem.KMeans.fit".
 
         Raises
         ------
         LedgerTamperedError
-            Where the ledger does not hold, or has no such record.
+            If the ledger was changed, or has no such record.
         LedgerError
-            Where its record is of something else.
+            If the record is that of another release.
         """
         if charge is None:
             raise LedgerError(
-                f"Expected a release that a ledger paid for, got one that none did ({purpose})."
+                f"Expected a release that was charged to a ledger, got one without a charge ({purpose}). "
+                f"Pass a model that was fitted with a ledger."
             )
         if charge.ledger != self.name:
             raise LedgerError(
-                f"Expected the ledger of {charge.ledger!r}, which paid for this release, got that of "
-                f"{self.name!r}. Is it the right file?"
+                f"Expected the ledger of {charge.ledger!r}, to which this release was charged, got the "
+                f"ledger of {self.name!r}. Pass the file of that ledger."
             )
         self.verify(Head(charge.number, charge.hash))
         record = self.history()[charge.number - 1]
@@ -420,36 +421,36 @@ class Ledger:
             "purpose": record.purpose.partition(":")[0] == purpose,
             "mechanisms": record.event == statement.event,
             "neighbours": self.adjacency is Adjacency.parse(statement.adjacency),
-            "unit of privacy": self.unit == statement.unit,
+            "privacy unit": self.unit == statement.unit,
             "bounds or budget": record.facts in ("", statement.facts),
             "source of noise": record.insecure_noise == statement.insecure_noise,
         }
         differ = [what for what, holds in same.items() if not holds]
         if differ:
             raise LedgerError(
-                f"Expected record {charge.number} of the ledger of {self.name!r} to be of this release, but "
-                f"they differ in {', '.join(differ)}."
+                f"Expected record {charge.number} of the ledger of {self.name!r} to be the charge for this "
+                f"release, but they differ in {', '.join(differ)}."
             )
 
-    # -- inside --------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------
 
     def check_terms(self, adjacency: str | None, unit: PrivacyUnit | None) -> None:
-        """Raise where a plan's relation or unit of privacy is not the ledger's."""
+        """Raise if the neighbouring relation or privacy unit of a plan is not the ledger's."""
         if adjacency is not None and Adjacency.parse(adjacency) is not self.adjacency:
             raise _validate.fail(
                 f"the ledger's relation {self.adjacency.value!r}",
                 "adjacency",
                 str(adjacency),
-                "Guarantees under two relations do not add up; use a ledger of its own.",
+                "Guarantees under different relations do not add up. Use a separate ledger.",
             )
         if unit is not None and unit != self.unit:
             raise InvalidArgumentError(
-                f"Expected the ledger's unit of privacy ({self.unit}), got {unit}. "
-                f"Guarantees for two units do not add up; use a ledger of its own."
+                f"Expected the ledger's privacy unit ({self.unit}), got {unit}. Guarantees for different "
+                f"units do not add up. Use a separate ledger."
             )
 
     def _check_same_ledger(self, records: LedgerRecords) -> None:
-        """Refuse a file that was put in the place of the one that was opened: its cap is another."""
+        """Raise if the file was replaced after it was opened: its cap may be another."""
         if checked_terms(records.terms(), self._store.where) != self._terms:
             raise LedgerError(
                 f"Expected the ledger of {self.name!r} in {self._store.where}, but the file was replaced. "
@@ -457,7 +458,7 @@ class Ledger:
             )
 
     def _last_link(self, records: LedgerRecords) -> tuple[int, str, int]:
-        """Return number, hash and total of the newest record, after its link and the terms are checked."""
+        """Verify the terms and the newest record; return number, hash and total of the record."""
         where = self._store.where
         return last_link(checked_terms(records.terms(), where), records.spends(newest=2), where)
 
@@ -495,8 +496,8 @@ class Ledger:
     def _tampered(self, what: str) -> LedgerTamperedError:
         return tampered(self._store.where, what)
 
-    # Stated amounts have six digits: what is left is rounded down, what is charged up, so that a plan for
-    # the stated rest fits.
+    # Displayed amounts have six digits. The remaining budget is rounded down and charges are rounded up, so
+    # that a plan for the displayed remainder fits.
 
     def _left(self, units: int) -> Budget:
         mu = _mu_down(units)
@@ -508,7 +509,10 @@ class Ledger:
 
 
 def _is_cost_of(units: int, event: Event) -> bool:
-    """Whether a charge is that of its event: exactly, or closely where special functions of Laplace enter."""
+    """Whether a charge is the cost of its event: exactly, or closely if it has Laplace noise.
+
+    The cost of Laplace noise contains special functions, whose last digits may differ between libraries.
+    """
     cost = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
     has_laplace = any(isinstance(leaf, LaplaceEvent) for leaf in flatten(event))
     return abs(units - cost) <= (cost // 10**11 if has_laplace else 0)
@@ -529,7 +533,7 @@ def _mu_down(units: int) -> float:
 def _user_name() -> str:
     try:
         return getpass.getuser()
-    except (ImportError, KeyError, OSError):  # no password database, no variable that names a user
+    except (ImportError, KeyError, OSError):  # neither a password database nor an environment variable
         return "unknown"
 
 

@@ -1,4 +1,4 @@
-"""The hash chain of a ledger: each record is bound to all that came before it, so that a change shows."""
+"""The hash chain of a ledger: each hash covers all earlier records, so that changes are detected."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Record = dict[str, Any]
 
 
 def chained_hash(previous: str, record: Record) -> str:
-    """Return the hash of a record and of all that came before it."""
-    # Bytes in the place of text are no text with the same hash: no record holds a list.
+    """Return the hash of a record and of all earlier records."""
+    # Bytes must not hash like text. They are written as a list, which no record contains.
     content = json.dumps([previous, record], sort_keys=True, default=lambda blob: [repr(blob)])
     return hashlib.sha256(content.encode()).hexdigest()
 
 
 def checked_terms(found: Sequence[Record], where: str) -> Record:
-    """Return the terms; whoever changed the cap would have to change their hash, and all after it, too."""
+    """Verify the terms and return them: a changed cap would change their hash, and all hashes after it."""
     if len(found) != 1:
         raise tampered(where, "its terms are not one record")
     terms = found[0]
@@ -36,8 +36,8 @@ def checked_terms(found: Sequence[Record], where: str) -> Record:
 def last_link(terms: Record, last_two: Sequence[Record], where: str) -> tuple[int, str, int]:
     """Return number, hash and total units of the newest record (the hash of the terms if there is none).
 
-    Its own link of the chain is checked, so that nothing is charged on top of a changed total; `terms` were
-    checked before.
+    The link of this record is verified, so that nothing is charged on top of a changed total. The caller has
+    verified `terms`.
     """
     if not last_two:
         return 0, terms["hash"], 0
@@ -45,7 +45,7 @@ def last_link(terms: Record, last_two: Sequence[Record], where: str) -> tuple[in
     digest = newest.pop("hash")
     previous = last_two[0]["hash"] if len(last_two) == 2 else terms["hash"]
     if chained_hash(previous, newest) != digest:
-        raise tampered(where, f"record {newest['number']} does not hold")
+        raise tampered(where, f"the hash of record {newest['number']} is wrong")
     try:
         return int(newest["number"]), digest, int(newest["total_units"])
     except ValueError as error:
@@ -53,8 +53,8 @@ def last_link(terms: Record, last_two: Sequence[Record], where: str) -> tuple[in
 
 
 def tampered(where: str, what: str) -> LedgerTamperedError:
-    """Build the error for a ledger whose records contradict each other."""
+    """Return the error for a ledger whose records contradict each other."""
     return LedgerTamperedError(
-        f"Expected an unbroken chain of records in {where}, but {what}. Stop releasing from this data "
-        f"set and compare the file with its backups and kept heads."
+        f"Expected an unbroken chain of records in {where}, but {what}. Stop releases from this data set, "
+        f"and compare the file with its backups and with heads that were kept elsewhere."
     )

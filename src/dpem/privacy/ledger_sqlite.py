@@ -1,4 +1,4 @@
-"""A ledger in one SQLite file."""
+"""A ledger store in one SQLite file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FORMAT_VERSION = 2
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
 
-# What SQLite raises; of a damaged file it may quote bytes that are no text, which Python cannot decode.
+# Exceptions of SQLite. Its message about a damaged file may quote bytes that Python cannot decode.
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
@@ -38,7 +38,7 @@ SPEND = (
     "hash",
 )
 
-# The header: "dpem" and the format's version.
+# The file header contains "dpem" and the version of the format.
 CREATE = """
 BEGIN IMMEDIATE;
 PRAGMA application_id = 0x6470656D;
@@ -74,11 +74,11 @@ _SELECT_NEWEST = f"SELECT {', '.join(SPEND)} FROM spend ORDER BY number DESC LIM
 
 @contextmanager
 def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open the file for one operation; SQLite undoes an open transaction if anything fails.
+    """Open the file for one operation; SQLite rolls back an open transaction if anything fails.
 
-    One connection per operation: nothing is shared between threads or with forked processes.
+    Every operation has its own connection, so that threads and forked processes share nothing.
     """
-    # mode=rw never creates a file. isolation_level=None: transactions are begun where they are needed.
+    # mode=rw never creates a file. isolation_level=None: the code below begins transactions itself.
     uri = f"file:{urllib.parse.quote(str(path.absolute()))}?mode=rw"
     try:
         with closing(
@@ -96,7 +96,7 @@ def connection_to(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 class _Records:
-    """The records of a ledger within one transaction of SQLite."""
+    """The records of a ledger within one SQLite transaction."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -106,7 +106,7 @@ class _Records:
         return _named(TERMS, self._connection.execute(_SELECT_TERMS).fetchall())
 
     def spends(self, newest: int | None = None) -> list[Record]:
-        """Return all charges, or only so many of the newest, oldest first."""
+        """Return all charges, or only the newest ones, oldest first."""
         if newest is None:
             return _named(SPEND, self._connection.execute(_SELECT_SPENDS).fetchall())
         return _named(SPEND, self._connection.execute(_SELECT_NEWEST, (newest,)).fetchall()[::-1])
@@ -117,24 +117,25 @@ class _Records:
 
 
 class SqliteLedger:
-    """A ledger in one file (a `LedgerStore`)."""
+    """A `LedgerStore` in one SQLite file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self.where = repr(str(path))
 
     def create(self, terms: Record) -> None:
-        """Make the file; raise if it exists."""
+        """Create the file; raise if it exists."""
         try:
-            self._path.open("x").close()  # fails if the file exists: two owners cannot both make it
+            self._path.open("x").close()  # fails if the file exists, so that two owners cannot both create it
         except FileExistsError as error:
             raise LedgerError(
                 f"Expected a new file for the ledger, got path={self.where}, which exists. "
-                f"Use it, or choose another name."
+                f"Use the existing ledger, or choose another name."
             ) from error
         except OSError as error:
             raise LedgerError(
-                f"Expected a folder that can be written, got path={self.where}: {error.strerror}."
+                f"Expected a folder that can be written, got path={self.where}: {error.strerror}. Create the "
+                f"folder, or choose another."
             ) from error
         try:
             with connection_to(self._path) as connection:
@@ -158,7 +159,7 @@ class SqliteLedger:
         if application != APPLICATION_ID:
             raise LedgerError(
                 f"Expected a dpem ledger, got path={self.where}, which is another file. "
-                f"Make a ledger with dpem.Ledger.create(...), or dpem budget init."
+                f"Create a ledger with dpem.Ledger.create(...), or dpem budget init."
             )
         if version != FORMAT_VERSION:
             raise LedgerError(
@@ -168,7 +169,7 @@ class SqliteLedger:
 
     @contextmanager
     def reading(self) -> Iterator[_Records]:
-        """Open a transaction that sees the records of one moment."""
+        """Open a transaction with a consistent view of the records."""
         with self._connected() as connection:
             connection.execute("BEGIN")
             yield _Records(connection)
@@ -186,7 +187,7 @@ class SqliteLedger:
         if not self._path.is_file():
             raise LedgerError(
                 f"Expected an existing ledger, got path={self.where}. "
-                f"Make it with dpem.Ledger.create(...), or dpem budget init."
+                f"Create it with dpem.Ledger.create(...), or dpem budget init."
             )
         with connection_to(self._path) as connection:
             yield connection

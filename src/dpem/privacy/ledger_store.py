@@ -1,6 +1,6 @@
-"""Where a ledger keeps its records: the seam between the budget's rules and a database.
+"""The interface of a ledger's storage, such as a database.
 
-The chain, the filter and the verification stand above it, in `Ledger`, and are the same for every store.
+`Ledger` implements the hash chain, the filter and the verification, which are the same for every store.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ class LedgerRecords(Protocol):
     """The records of a ledger within one transaction."""
 
     def terms(self) -> list[Record]:
-        """Return all records of terms: one, unless somebody changed the store."""
+        """Return all records of terms: exactly one, unless somebody changed the store."""
         ...
 
     def spends(self, newest: int | None = None) -> list[Record]:
-        """Return all charges, or only so many of the newest, oldest first."""
+        """Return all charges, or only the newest ones, oldest first."""
         ...
 
     def append(self, spend: Record) -> None:
-        """Add a charge. It counts once the transaction has ended without an error."""
+        """Add a charge. It takes effect when the transaction ends without an exception."""
         ...
 
 
 class LedgerStore(Protocol):
-    """A place for the records of one ledger: append-only, and safe against crashes and concurrent writers.
+    """Storage for the records of one ledger: append-only, and safe against crashes and concurrent writers.
 
-    A store raises `LedgerError` if it cannot read or write, and then nothing was written.
+    A store that cannot read or write raises `LedgerError`, and then nothing was written.
     """
 
-    where: str  # for error messages, such as a quoted path
+    where: str  # the place, for error messages: such as a quoted path
 
     def create(self, terms: Record) -> None:
-        """Make the ledger with these terms; raise if the place is taken."""
+        """Create the ledger with these terms; raise if there is one already."""
         ...
 
     def check(self) -> None:
@@ -48,12 +48,12 @@ class LedgerStore(Protocol):
         ...
 
     def reading(self) -> AbstractContextManager[LedgerRecords]:
-        """Open a transaction that sees the records of one moment."""
+        """Open a transaction with a consistent view of the records."""
         ...
 
     def appending(self) -> AbstractContextManager[LedgerRecords]:
         """Open a transaction in which nobody else can append.
 
-        It is committed durably when the block ends, and undone if the block raises.
+        It is committed durably when the block ends, and rolled back if the block raises.
         """
         ...

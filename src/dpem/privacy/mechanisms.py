@@ -1,7 +1,7 @@
-"""Noise on integer statistics, each mechanism with the event that describes it.
+"""Mechanisms: noise on integer statistics, with the event that describes it.
 
-Only the Gaussian and the Laplace mechanism exist, on purpose: a further one needs a proof, an exact
-sampler and an accountant before it may be added here.
+There are only the Gaussian and the Laplace mechanism, on purpose. Any other mechanism needs a proof, an exact
+sampler and an accountant before it is added here.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussianMechanism", "LaplaceMechanism", "NoiseKind", "NoisyIntegers"]
 
-# Statistics are clipped here before noise: per coordinate and without looking at other rows, hence
-# without raising any sensitivity; noise below 2^62 then cannot overflow (docs/proofs/noise.md, 5).
+# Each entry of a statistic is clipped to this limit before noise, which cannot increase a sensitivity. Noise
+# below 2^62 then cannot overflow (docs/proofs/noise.md, 5).
 _LARGEST_STATISTIC = 2**62 - 1
 
 
 class NoiseKind(StrEnum):
-    """The distribution of the noise, which decides the norm that a sensitivity is measured in."""
+    """The distribution of the noise, which determines the norm of the sensitivity."""
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
 
     @property
     def norm(self) -> Norm:
-        """The norm of the sensitivity that this noise needs."""
+        """The norm of the sensitivity for this noise."""
         return "l2" if self is NoiseKind.GAUSSIAN else "l1"
 
 
@@ -52,9 +52,9 @@ class NoisyIntegers:
     values : ndarray of int64
         The statistic with its noise, in grid units.
     event : Event
-        What the release costs.
+        The cost of the release.
     insecure_noise : bool
-        Whether the noise came from a seed, so that the release carries no guarantee.
+        Whether the noise was drawn from a seed, so that the release has no guarantee.
 
     Examples
     --------
@@ -104,13 +104,13 @@ class GaussianMechanism:
 
     @property
     def event(self) -> GaussianEvent:
-        """What one release costs."""
+        """The cost of one release."""
         return GaussianEvent(float_down(Fraction(self.noise_stddev) / Fraction(self.sensitivity)))
 
     def release(
         self, statistic: NDArray[np.int64], noise_shape: NDArray[np.float64] | None = None
     ) -> NoisyIntegers:
-        """Return the statistic with fresh noise. Charge the event first.
+        """Return the statistic with new noise. Charge the event first.
 
         Parameters
         ----------
@@ -118,8 +118,8 @@ class GaussianMechanism:
             The exact sum.
         noise_shape : ndarray of float64, optional
             Noise of each entry relative to `noise_stddev`. The sensitivity must then be that of the entries
-            divided by it: a symmetric matrix released by its upper triangle has 1 on the diagonal and
-            1/sqrt(2) beside it, and its Frobenius norm for sensitivity.
+            divided by this factor. For a symmetric matrix that is released by its upper triangle the factor
+            is 1 on the diagonal and 1/sqrt(2) elsewhere, and the sensitivity is in the Frobenius norm.
         """
         clipped = _clipped(statistic)
         if noise_shape is None:
@@ -165,19 +165,19 @@ class LaplaceMechanism:
 
     @property
     def event(self) -> LaplaceEvent:
-        """What one release costs."""
+        """The cost of one release."""
         return LaplaceEvent(float_up(Fraction(self.sensitivity) / Fraction(self.noise_scale)))
 
     def release(self, statistic: NDArray[np.int64]) -> NoisyIntegers:
-        """Return the statistic with fresh noise. Charge the event first."""
+        """Return the statistic with new noise. Charge the event first."""
         clipped = _clipped(statistic)
         noise = rounded_laplace(self.noise_scale, clipped.size)
         return _released(clipped, noise, self.event)
 
 
 def _check_sensitivity(value: float) -> float:
-    # An integer statistic that moves at all moves by one: less is a mistake about grid units.
-    remedy = "Sensitivities of integers are in grid units, at least 1."
+    # If an integer statistic changes, it changes by at least 1: a smaller sensitivity is an error in units.
+    remedy = "Pass the sensitivity in grid units: for integers it is at least 1."
     return _validate.within(value, "sensitivity", 1.0, LARGEST_SCALE, remedy)
 
 
@@ -188,7 +188,7 @@ def _clipped(statistic: NDArray[np.int64]) -> NDArray[np.int64]:
             "an integer statistic that fits int64",
             "dtype",
             str(statistic.dtype),
-            "Put it on a grid first: noise on floats is not private.",
+            "Round it to a grid first: noise on floats is not private.",
         )
     return np.clip(statistic.astype(np.int64), -_LARGEST_STATISTIC, _LARGEST_STATISTIC)
 

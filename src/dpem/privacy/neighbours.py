@@ -1,4 +1,4 @@
-"""What the guarantee compares: the neighbouring relation and the unit of privacy."""
+"""The neighbouring relation and the privacy unit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Adjacency", "PrivacyUnit"]
 
 
 class Adjacency(StrEnum):
-    """When two data sets are neighbours. It changes sensitivities, never accountants.
+    """The neighbouring relation of two tables. It changes sensitivities, never accountants.
 
     ``"replace_one"``
-        One unit's values are replaced by any other values. The number of rows is public.
+        The values of one unit are replaced by any other values. The number of rows is public.
     ``"add_remove"``
         One unit is added or removed. The number of rows is private.
     """
@@ -25,26 +25,27 @@ class Adjacency(StrEnum):
 
     @property
     def n_rows_public(self) -> bool:
-        """Whether the number of rows is public; where it is not, a fit that needs it must buy it."""
+        """Whether the number of rows is public. If it is private, a fit that needs it must release it."""
         return self is Adjacency.REPLACE_ONE
 
     @classmethod
     def parse(cls, value: Any) -> Adjacency:
-        """Return the relation with this name, or raise the house error."""
+        """Return the relation with this name; raise if there is none."""
         return cls(_validate.one_of(value, "adjacency", [member.value for member in cls]))
 
 
 @dataclass(frozen=True)
 class PrivacyUnit:
-    """Whose data the guarantee hides: a row, or all rows of a person.
+    """The unit that the guarantee protects: one row, or all rows of one person.
 
     Parameters
     ----------
     rows_per_person : int, default 1
-        The most rows that one person owns. With 1 and no `person`, the unit is a row.
+        The largest number of rows of one person. With 1 and no `person`, the unit is a row.
     person : str, optional
-        The column that tells persons apart, where there is one: a person's rows above the cap are then left
-        out. Replacing is then of one person's values, whoever has how many rows staying as it is.
+        The column that identifies persons. The rows of a person above the limit are left out. The relation
+        "replace_one" then replaces the values of one person, and the number of rows of every person stays
+        fixed.
 
     Examples
     --------
@@ -61,7 +62,7 @@ class PrivacyUnit:
         rows = _validate.integer(self.rows_per_person, "rows_per_person")
         object.__setattr__(self, "rows_per_person", rows)
         if self.person is not None:
-            _validate.text(self.person, "person", "Name the column that tells persons apart.")
+            _validate.text(self.person, "person", "Name the column that identifies persons.")
 
     def __str__(self) -> str:
         if self.person is not None:
@@ -77,5 +78,5 @@ class PrivacyUnit:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PrivacyUnit:
-        """Rebuild what :meth:`to_dict` described."""
+        """Rebuild a unit from the output of :meth:`to_dict`."""
         return cls(description["rows_per_person"], description["person"])

@@ -1,13 +1,13 @@
-r"""Rounded Gaussian and rounded Laplace noise, exact in law.
+r"""Samplers of rounded Gaussian and rounded Laplace noise with exact distributions.
 
-For an integer statistic q, ``q + round(Y) = round(q + Y)`` where Y is the continuous noise, so the
-released integer is post-processing of the continuous mechanism and its accounting applies verbatim.
-Floating-point samplers do not have that property: the holes between floats reveal q
+For an integer statistic q, ``q + round(Y) = round(q + Y)``, where Y is the continuous noise. The released
+integer is therefore post-processing of the continuous mechanism, and its accounting applies unchanged.
+Floating-point samplers do not have that property: the gaps between floats reveal q
 (docs/background/known-vulnerabilities.md).
 
-How a draw is made, Eq. (N-1) (proof: docs/proofs/noise.md). Write ``|Y| = t (V + U)``, where t is a power
-of two near the scale, V a geometric integer with ``P(V >= v) = e^-v``, and U uniform on [0, 1). Accept with
-probability ``e^-x``:
+A draw works as follows, Eq. (N-1) (proof: docs/proofs/noise.md). Write ``|Y| = t (V + U)``, where t is a
+power of two near the scale, V a geometric integer with ``P(V >= v) = e^-v``, and U uniform on [0, 1). Accept
+with probability ``e^-x``:
 
 =========  =====================================  ===============
 law        exponent x, with ratio r = t / scale   t
@@ -16,10 +16,10 @@ Gaussian   ``(r (V + U) - 1/r)^2 / 2 + U``        nearest scale
 Laplace    ``(r - 1) V + r U``                    at least scale
 =========  =====================================  ===============
 
-Since t is a power of two, rounding ``|Y|`` only shifts bits of U. Every comparison of a random number
-with a real one is made on leading bits with a certified margin; in the rare case that the margin
-cannot tell, the same bits are extended and the comparison is decided in rational arithmetic. The law
-is therefore exact given uniform bits, IEEE arithmetic, and an ``exp`` with relative error below 2^-32.
+Since t is a power of two, rounding ``|Y|`` only shifts bits of U. Every comparison of a random number with a
+real number uses leading bits and a certified margin. In the rare case that the margin does not decide,
+further bits are drawn, and the comparison is made in rational arithmetic. The distribution is therefore
+exact, given uniform bits, IEEE arithmetic, and an ``exp`` with relative error below 2^-32.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ __all__ = ["LARGEST_SCALE", "SMALLEST_SCALE", "rounded_gaussian", "rounded_lapla
 SMALLEST_SCALE = 2.0**-10
 LARGEST_SCALE = 2.0**54
 
-# One attempt reads 16 bytes: a sign and 63 bits of U, 32 bits for V, 32 bits for the acceptance.
+# One attempt uses 16 bytes: a sign and 63 bits of U, 32 bits for V, 32 bits for the acceptance.
 _FRACTION_BITS = 63
 _WORD_BITS = 32
 _ATTEMPTS_PER_BLOCK = 1 << 15  # fits the processor's cache
-# The fast path decides when the comparison is clear by this relative margin; its own error is below
-# 2^-40 for V < 16 (docs/proofs/noise.md, Lemma 3).
+# The fast path decides if the numbers differ by this relative margin; its own error is below 2^-40 for V < 16
+# (docs/proofs/noise.md, Lemma 3).
 _MARGIN = 2.0**-30
 _LARGEST_FAST_V = 15
 
@@ -72,9 +72,9 @@ def rounded_gaussian(
     noise_stddev : float
         Standard deviation of the continuous noise, in grid units, from 2^-10 to 2^54.
     size : int
-        How many draws.
+        Number of draws.
     source : EntropySource, optional
-        Where the bits come from: the source in force (the operating system's) unless given.
+        The source of random bits; by default the current source, usually the operating system.
 
     Examples
     --------
@@ -93,9 +93,9 @@ def rounded_laplace(noise_scale: float, size: int, source: EntropySource | None 
     noise_scale : float
         Scale b of the density ``exp(-|y| / b) / 2b``, in grid units, from 2^-10 to 2^54.
     size : int
-        How many draws.
+        Number of draws.
     source : EntropySource, optional
-        Where the bits come from: the source in force (the operating system's) unless given.
+        The source of random bits; by default the current source, usually the operating system.
 
     Examples
     --------
@@ -108,8 +108,8 @@ def rounded_laplace(noise_scale: float, size: int, source: EntropySource | None 
 
 
 def check_scale(value: float, name: str) -> float:
-    """Return `value` if the samplers can serve it; call this before anything is charged."""
-    remedy = "Change the grid of the statistic so that its noise fits."
+    """Validate a noise scale and return it; call this before anything is charged."""
+    remedy = "Change the grid of the statistic so that its noise is within these limits."
     scale = _validate.positive(value, name, remedy)
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise _validate.fail(f"{name} from 2^-10 to 2^54 in grid units", name, value, remedy)
@@ -117,12 +117,13 @@ def check_scale(value: float, name: str) -> float:
 
 
 # ---------------------------------------------------------------------------------------------------
-# The two laws
+# The two distributions
 # ---------------------------------------------------------------------------------------------------
 
 
 def _gaussian_exponent(v: _Number, u: _Number, ratio: _Number) -> _Number:
-    # (r(V+U) - 1/r)^2 / 2 + U = |Y|^2 / (2 scale^2) - V + const: with the proposal's e^-V the target.
+    # (r(V+U) - 1/r)^2 / 2 + U = |Y|^2 / (2 scale^2) - V + const: times the proposal's e^-V, this is the
+    # target.
     deviation = ratio * (v + u) - 1 / ratio
     return deviation * deviation / 2 + u
 
@@ -134,7 +135,7 @@ def _laplace_exponent(v: _Number, u: _Number, ratio: _Number) -> _Number:
 
 @dataclass(frozen=True)
 class _Law:
-    """A symmetric law on the line; its exponent is non-negative and increasing in u."""
+    """A symmetric distribution on the line; its exponent is non-negative and increasing in u."""
 
     scale: float
     log2_cell: int  # t = 2^log2_cell
@@ -156,7 +157,7 @@ def _draw(law: _Law, size: int, source: EntropySource | None) -> NDArray[np.int6
     draws = np.empty(size, dtype=np.int64)
     filled = 0
     while filled < size:
-        # At least 31 % of attempts succeed; a few too many cost less than another round.
+        # At least 31 % of attempts succeed; a few too many attempts cost less than another iteration.
         attempts = min(16 + 5 * (size - filled) // 2, _ATTEMPTS_PER_BLOCK)
         accepted = _attempt(law, attempts, source)[: size - filled]
         draws[filled : filled + len(accepted)] = accepted
@@ -165,7 +166,7 @@ def _draw(law: _Law, size: int, source: EntropySource | None) -> NDArray[np.int6
 
 
 def _attempt(law: _Law, attempts: int, source: EntropySource) -> NDArray[np.int64]:
-    """Make independent attempts and return the draws of those that succeed, in order."""
+    """Make independent attempts and return the draws of the successful ones, in order."""
     raw = source.draw(16 * attempts)
     sign_and_fraction = np.frombuffer(raw, "<u8", attempts)
     words = np.frombuffer(raw, "<u4", 2 * attempts, offset=8 * attempts)
@@ -203,8 +204,8 @@ _IntOrArray = TypeVar("_IntOrArray", int, "NDArray[np.int64]")
 def _round_cells(v: _IntOrArray, fraction: _IntOrArray, log2_cell: int) -> _IntOrArray:
     """Round ``|Y| = 2^log2_cell (V + U)`` to the nearest integer: ``(floor(2|Y|) + 1) >> 1``.
 
-    Bits of U beyond the 63 known ones cannot matter: for cells of at least one half, floor(2|Y|) reads
-    at most 55 bits of U; for smaller cells it reads V alone, since U < 1.
+    Bits of U beyond the 63 known ones do not matter. For cells of at least one half, floor(2|Y|) depends on
+    at most 55 bits of U; for smaller cells it depends on V only, since U < 1.
     """
     shift = log2_cell + 1
     halves = (fraction >> _FRACTION_BITS - shift) + (v << shift) if shift >= 0 else v >> -shift
@@ -217,7 +218,7 @@ def _round_cells(v: _IntOrArray, fraction: _IntOrArray, log2_cell: int) -> _IntO
 
 
 class _LazyUniform:
-    """A uniform real in [0, 1) whose leading bits are known; more are drawn on demand."""
+    """A uniform real number in [0, 1) with known leading bits; further bits are drawn on demand."""
 
     def __init__(self, numerator: int, bits: int) -> None:
         self._numerator, self.bits = numerator, bits
@@ -238,7 +239,7 @@ class _LazyUniform:
 def _decide_exactly(
     law: _Law, fraction: int, v_word: int, coin_word: int, source: EntropySource
 ) -> int | None:
-    """Finish one attempt from its bits: the rounded magnitude, or None where it is rejected."""
+    """Finish one attempt from its bits; return the rounded magnitude, or None if it is rejected."""
     u = _LazyUniform(fraction, _FRACTION_BITS)
     w = _LazyUniform(v_word, _WORD_BITS)
     coin = _LazyUniform(coin_word, _WORD_BITS)
@@ -260,7 +261,7 @@ def _decide_exactly(
 
 
 def _below_exp(uniform: _LazyUniform, least: Fraction, most: Fraction) -> bool | None:
-    """Whether ``uniform < e^-x`` for an x between `least` and `most`; None where bits do not tell."""
+    """Whether ``uniform < e^-x`` for an x between `least` and `most`; None if more bits are needed."""
     lower, upper = _exp_bounds(least, most, uniform.bits)
     if uniform.high <= lower:
         return True
@@ -270,9 +271,9 @@ def _below_exp(uniform: _LazyUniform, least: Fraction, most: Fraction) -> bool |
 
 
 def _exp_bounds(least: Fraction, most: Fraction, bits: int) -> tuple[Fraction, Fraction]:
-    """Rational bounds ``(<= e^-most, >= e^-least)``, tight to more than `bits` bits.
+    """Return rational bounds ``(<= e^-most, >= e^-least)``, tight to more than `bits` bits.
 
-    The decimal module's `exp` is correctly rounded, so one step outwards makes a bound.
+    The decimal module's `exp` is correctly rounded, so that one step outwards gives a bound.
     """
     up = _decimal_context(bits // 3 + 12, decimal.ROUND_CEILING)
     down = _decimal_context(bits // 3 + 12, decimal.ROUND_FLOOR)
@@ -284,14 +285,14 @@ def _exp_bounds(least: Fraction, most: Fraction, bits: int) -> tuple[Fraction, F
 
 
 def _decimal_context(digits: int, rounding: str) -> decimal.Context:
-    """Return a context of our own: the caller's traps and limits must not reach into a draw."""
+    """Return a separate context, so that the caller's traps and limits do not affect a draw."""
     return decimal.Context(
         prec=digits, rounding=rounding, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX, traps=[]
     )
 
 
-# floor(2^32 e^-j) for j = 1, 2, ...: a 32-bit word below one is surely below e^-j, a word above it surely
-# above, and an equal one is unsure. The last entry only closes the table.
+# floor(2^32 e^-j) for j = 1, 2, ... A smaller 32-bit word is surely below e^-j, a larger one surely above,
+# and an equal one is undecided. The last entry only closes the table.
 _E_POWERS = np.array(
     [
         math.floor(_exp_bounds(Fraction(j), Fraction(j), 128)[0] * 2**_WORD_BITS)

@@ -1,9 +1,9 @@
-r"""The paper's parametrisation: one (epsilon_i, delta_i) for every mechanism.
+r"""The paper's parametrisation: the same (epsilon_i, delta_i) for every mechanism.
 
 Park, Foulds, Chaudhuri and Welling give each of J(2K+1) mechanisms the same epsilon_i and delta_i and
 solve one of four compositions for epsilon_i. Gaussian mechanisms take the classical
 sigma = sqrt(2 ln(1.25 / delta_i)) Delta / epsilon_i, Laplace ones the scale Delta / epsilon_i.
-These are the reference; `calibrate` gives the same guarantee with far less noise.
+This module is for comparison with the paper; `calibrate` gives the same guarantee with far less noise.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _AUTHORS_MAX_ORDER = 100
 
 @dataclass(frozen=True)
 class PerMechanismBudget:
-    """What each mechanism gets.
+    """The budget of each mechanism.
 
     Attributes
     ----------
     epsilon_i : float
-        Every mechanism's own epsilon.
+        Epsilon of each mechanism.
     delta_i : float or None
-        Every Gaussian mechanism's own delta; None where all are Laplace. Under zCDP and moments
-        it is a mere name for the ratio of noise to sensitivity.
+        Delta of each Gaussian mechanism; None if all are Laplace. Under zCDP and moments composition it only
+        determines the ratio of noise to sensitivity.
     n_laplace, n_gaussian : int
-        How many mechanisms of each kind.
+        Number of mechanisms of each kind.
     """
 
     epsilon_i: float
@@ -71,7 +71,7 @@ class PerMechanismBudget:
 
 
 def mixture_mechanisms(scenario: str, n_components: int, n_iterations: int) -> tuple[int, int]:
-    """Return how many Laplace and Gaussian mechanisms the paper's mixture uses.
+    """Return the numbers of Laplace and Gaussian mechanisms in the paper's mixture.
 
     ``"LLG"``: weights and K means by Laplace, K covariances by Gaussian noise. ``"GGG"``: all
     Gaussian.
@@ -102,16 +102,16 @@ def per_mechanism_budget(
     Parameters
     ----------
     composition : {"linear", "advanced", "zcdp", "moments"}
-        The paper's four. Moments takes integer orders lambda.
+        One of the paper's four compositions. Moments uses integer orders lambda.
     epsilon, delta : float
         The total budget.
     n_laplace, n_gaussian : int
-        How many mechanisms of each kind (see `mixture_mechanisms`).
+        Number of mechanisms of each kind (see `mixture_mechanisms`).
     delta_i : float, optional
-        Delta of each Gaussian mechanism. By default all of delta is shared under linear
+        Delta of each Gaussian mechanism. By default the mechanisms share all of delta under linear
         composition, and half of it under the others.
     max_order : int or None, default 100
-        The largest order of moments: 100 in the authors' code, unstated in the text. None takes all integers.
+        The largest order of moments: 100 in the authors' code, not stated in the paper. None means no limit.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def per_mechanism_budget(
     Raises
     ------
     UnreachableBudgetError
-        Where linear or advanced composition would rest on a classical sigma that the exact curve
-        shows to miss (epsilon_i, delta_i).
+        If linear or advanced composition would rely on a classical sigma that, by the exact curve, does not
+        give (epsilon_i, delta_i).
 
     Examples
     --------
@@ -155,8 +155,8 @@ def per_mechanism_budget(
         if smallest < 1e-15 * epsilon:
             raise UnreachableBudgetError(
                 f"Expected a budget that composition {composition!r} can certify, got "
-                f"epsilon={epsilon!r} at delta={delta!r}. Orders up to {max_order} cannot "
-                f"go below ln(1/delta)/{max_order}; take 'zcdp' or a larger epsilon."
+                f"epsilon={epsilon!r} at delta={delta!r}. Orders up to {max_order} cannot certify an epsilon "
+                f"below ln(1/delta)/{max_order}. Use 'zcdp' or a larger epsilon."
             )
     largest = 4 * smallest
     while slack(largest) >= 0:
@@ -173,7 +173,7 @@ def _checked_delta_i(composition: str, delta: float, n_gaussian: int, delta_i: f
     if n_gaussian == 0:
         return None
     if delta_i is None:
-        # Rounded down: n_gaussian times it must not exceed its part of delta.
+        # Rounded down, because n_gaussian * delta_i must not exceed this part of delta.
         part = 1.0 if composition == "linear" else 0.5
         return part * delta / n_gaussian * (2 - ROUND_UP)
     spent = n_gaussian * Fraction(delta_i)
@@ -184,7 +184,7 @@ def _checked_delta_i(composition: str, delta: float, n_gaussian: int, delta_i: f
             f"Gaussian mechanisms under {composition} composition",
             "delta_i",
             delta_i,
-            f"Take {delta / (2 * n_gaussian):.3g}.",
+            f"Use {delta / (2 * n_gaussian):.3g}.",
         )
     return delta_i
 
@@ -195,7 +195,7 @@ def _total_epsilon(
     budget: Callable[[float], PerMechanismBudget],
     max_order: int | None,
 ) -> Callable[[float], float]:
-    """Return total epsilon as a function of epsilon_i."""
+    """Return the total epsilon as a function of epsilon_i."""
     any_budget = budget(1.0)  # counts and delta_i are those of every epsilon_i
     n = any_budget.n_laplace + any_budget.n_gaussian
     spent = any_budget.n_gaussian * Fraction(any_budget.delta_i or 0.0)
@@ -213,13 +213,13 @@ def _total_epsilon(
 
 
 def _refuse_classical_sigma_that_misses(budget: PerMechanismBudget) -> None:
-    """Ask the exact curve: the classical sigma is proved for epsilon_i < 1 only."""
+    """Check the classical sigma with the exact curve: it is proved only for epsilon_i < 1."""
     if budget.delta_i is None or budget.noise_multiplier is None:
         return
     true_delta = gaussian_dp.delta_at(1 / budget.noise_multiplier, budget.epsilon_i)
     if true_delta > budget.delta_i:
         raise UnreachableBudgetError(
-            f"Expected a budget at which the classical Gaussian sigma holds, got "
+            f"Expected a budget for which the classical Gaussian sigma is valid, got "
             f"epsilon_i={budget.epsilon_i:.4g}, delta_i={budget.delta_i:.3g}, where its true delta is "
-            f"{true_delta:.3g}. Lower epsilon, or take composition 'zcdp'."
+            f"{true_delta:.3g}. Lower epsilon, or use composition 'zcdp'."
         )

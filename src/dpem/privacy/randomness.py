@@ -1,11 +1,11 @@
-"""The only room that makes randomness for noise.
+"""The only module that generates randomness for noise.
 
-Noise bits come from the operating system (`os.urandom`), in bulk and without any state kept
-between calls, so that forked processes cannot repeat each other. The one exception is the seeded
-source that tests and experiments turn on through :func:`dpem.testing.insecure_noise`; it says
-``is_secure = False``, and that mark travels into whatever is released under it.
+Noise bits come from the operating system (`os.urandom`), in bulk and without any state between calls, so that
+forked processes cannot repeat each other. The one exception is the seeded source that tests and experiments
+turn on with :func:`dpem.testing.insecure_noise`. It has ``is_secure = False``, and every release with its
+noise is marked as insecure.
 
-A ruff rule (`banned-api` in pyproject.toml) keeps every other module from making randomness.
+A ruff rule (`banned-api` in pyproject.toml) prevents every other module from generating randomness.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class EntropySource(Protocol):
-    """Gives independent, uniformly distributed bytes."""
+    """A source of independent, uniformly distributed bytes."""
 
     @property
     def is_secure(self) -> bool:
@@ -37,7 +37,7 @@ class EntropySource(Protocol):
 
 
 class OperatingSystemEntropy:
-    """The operating system's generator: the guarantee is as good as it is."""
+    """The operating system's generator. The guarantee relies on its quality."""
 
     is_secure = True
 
@@ -47,7 +47,7 @@ class OperatingSystemEntropy:
 
 
 class SeededEntropy:
-    """Predictable bytes for tests and experiments. Whoever knows the seed removes the noise."""
+    """Predictable bytes for tests and experiments. Anyone who knows the seed can subtract the noise."""
 
     is_secure = False
 
@@ -59,36 +59,35 @@ class SeededEntropy:
         return self._generator.bytes(n_bytes)
 
 
-# Randomness for starts, post-processing and sampling, which is free and may be seeded. Never for noise.
+# Randomness for starting points, post-processing and sampling, which may be seeded. Never for noise.
 PublicRandom = np.random.RandomState
 
 
 def public_random(random_state: Any) -> PublicRandom:
-    """Return the generator that an estimator's `random_state` asks for (scikit-learn's convention)."""
+    """Return the generator for an estimator's `random_state`, as in scikit-learn."""
     if random_state is None:
         return np.random.RandomState()
     if isinstance(random_state, np.random.RandomState):
         return random_state
-    if random_state is np.random:  # NumPy's global generator, as scikit-learn has it
+    if random_state is np.random:  # NumPy's global generator, as in scikit-learn
         return np.random.mtrand._rand
-    remedy = "Or None, or a numpy RandomState. It never touches the noise."
+    remedy = "Pass an integer, None or a numpy RandomState. It never seeds the noise."
     return np.random.RandomState(_validate.integer(random_state, "random_state", 0, remedy))
 
 
 def fresh_seed() -> int:
-    """Return a seed for free choices that are to be repeated. Never for noise."""
+    """Return a seed for repeatable choices that need no privacy. Never for noise."""
     return int(np.random.RandomState().randint(2**31))
 
 
-# A context variable: the seeded source reaches neither code outside the `with` block nor a new thread.
-# Whoever does not see it falls back to the secure source; whoever does (a task that copied the context)
-# releases with the mark.
+# A context variable: the seeded source affects neither code outside the `with` block nor new threads, which
+# use the secure source. A task that copies the context uses the seeded source, and its releases are marked.
 _OPERATING_SYSTEM = OperatingSystemEntropy()
 _source: ContextVar[EntropySource] = ContextVar("dpem_entropy", default=_OPERATING_SYSTEM)
 
 
 def entropy() -> EntropySource:
-    """Return the source in force here: the operating system's unless a test replaced it."""
+    """Return the current source: the operating system's, unless a test replaced it."""
     return _source.get()
 
 

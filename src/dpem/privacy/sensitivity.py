@@ -1,9 +1,9 @@
-r"""How far one unit of privacy can move a summed statistic.
+r"""Sensitivities: how far one privacy unit can move a summed statistic.
 
-One function per kind of statistic. Rows u lie in a ball of radius R, responsibilities g on the simplex
-(g_k >= 0, sum g_k <= 1); what is summed over rows is stated in each function. Each bound is proved in
-docs/proofs/sensitivity.md and is attacked, and shown to be tight, in tests/property/test_sensitivity.py.
-Results are rounded up to the next float, so that none is below its real number.
+There is one function for each kind of statistic. Rows u lie in a ball of radius R, responsibilities g on the
+simplex (g_k >= 0, sum g_k <= 1). Each function states what is summed over rows. Each bound is proved in
+docs/proofs/sensitivity.md; tests/property/test_sensitivity.py tries to exceed it, and shows that it is tight.
+Results are rounded up to a float, so that they are never below the exact number.
 
 =====================  =====================  ======================  ==========================
 statistic, per row     ``"add_remove"``       ``"replace_one"``       function
@@ -12,7 +12,7 @@ counts g               1                      sqrt 2 (L1: 2)          :func:`cou
 sums g_k u             R                      2 R                     :func:`sums`
 second moments         R^2                    sqrt 2 R^2              :func:`second_moments`
 joint (a, b, c)        sqrt(a^2+b^2+c^2)      see there               :func:`joint`
-histogram cell         1                      sqrt 2 (L1: 2)          :func:`histogram`
+histogram              1                      sqrt 2 (L1: 2)          :func:`histogram`
 m columns' histograms  sqrt m                 sqrt(2 m)               :func:`histograms`
 any vector of norm C   C                      2 C (cone: sqrt 2 C)    :func:`clipped_vector`
 a number in [0, t]     t (counted: sqrt 2 t)  t                       :func:`interval`
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 Norm = Literal["l1", "l2"]
-_LARGEST = 1e30  # radii and weights beyond are mistakes, and would leave the floats when squared
+_LARGEST = 1e30  # larger radii and weights are mistakes, and their squares could overflow
 
 
 def counts(adjacency: str, norm: Norm = "l2") -> float:
@@ -67,7 +67,7 @@ def counts(adjacency: str, norm: Norm = "l2") -> float:
 
 
 def histogram(adjacency: str, norm: Norm = "l2") -> float:
-    """Sensitivity of a histogram in which every row falls into at most one cell.
+    """Sensitivity of a histogram in which every row falls into at most one bin.
 
     Examples
     --------
@@ -78,7 +78,7 @@ def histogram(adjacency: str, norm: Norm = "l2") -> float:
 
 
 def histograms(n_columns: int, adjacency: str) -> float:
-    """Sensitivity (L2) of histograms of several columns, where every row falls into one cell of each.
+    """Sensitivity (L2) of histograms of several columns, where every row falls into one bin of each.
 
     Eq. (S-12): a row is a vector of norm sqrt(m) without negative entries.
 
@@ -101,9 +101,9 @@ def sums(radius: float, adjacency: str, norm: Norm = "l2", dimension: int | None
     adjacency : {"replace_one", "add_remove"}
         The neighbouring relation.
     norm : {"l2", "l1"}
-        The norm that the mechanism needs: l2 for Gaussian, l1 for Laplace noise.
+        The norm for the mechanism: l2 for Gaussian, l1 for Laplace noise.
     dimension : int, optional
-        Number of columns; needed for l1.
+        Number of columns; required for l1.
 
     Examples
     --------
@@ -120,8 +120,8 @@ def sums(radius: float, adjacency: str, norm: Norm = "l2", dimension: int | None
 def second_moments(radius: float, adjacency: str) -> float:
     """Sensitivity (Frobenius) of ``sum_i g_ik u_i u_i'`` over all components k.
 
-    Release the upper triangle with off-diagonal entries times sqrt 2, so that the Euclidean norm of
-    what is released is the Frobenius norm.
+    Release the upper triangle with off-diagonal entries times sqrt 2. Then the Euclidean norm of the release
+    is the Frobenius norm.
 
     Examples
     --------
@@ -137,12 +137,11 @@ def second_moments(radius: float, adjacency: str) -> float:
 def joint(a: float, b: float, c: float, adjacency: str) -> float:
     r"""Sensitivity of ``sum_i [a g_ik, b g_ik u_i, c g_ik vec(u_i u_i')]`` over all k, in one release.
 
-    Rows have norm at most 1. The number of components does not enter.
+    Rows have norm at most 1. The bound does not depend on the number of components.
 
     Eq. (S-4): add/remove sqrt(a^2 + b^2 + c^2). Replace-one: the square root of the larger of
-    2 (a^2 + b^2 + c^2), reached by disjoint responsibilities, and, reached inside one component,
-    2 b^2 + 2 c^2 + b^4 / (2 c^2) where b^2 <= 2 c^2, else 4 b^2. The first is the larger whenever
-    4 a^2 c^2 >= b^4.
+    2 (a^2 + b^2 + c^2), attained by disjoint responsibilities, and, attained within one component,
+    2 b^2 + 2 c^2 + b^4 / (2 c^2) if b^2 <= 2 c^2, else 4 b^2. The first is the larger if 4 a^2 c^2 >= b^4.
 
     Parameters
     ----------
@@ -170,10 +169,10 @@ def joint(a: float, b: float, c: float, adjacency: str) -> float:
 
 
 def interval(top: float, adjacency: str, *, counted: bool = False) -> float:
-    """Sensitivity of a sum of numbers from 0 to `top`, alone or beside a count of weight `top`.
+    """Sensitivity of a sum of numbers from 0 to `top`, alone or together with a count of weight `top`.
 
     Eq. (S-8). Alone it is `top` under either relation. A row (v, top) that is added or removed has norm at
-    most sqrt(2) top; where a row is replaced the count does not move, and v moves by at most `top`.
+    most sqrt(2) top. If a row is replaced, the count does not move, and v moves by at most `top`.
 
     Examples
     --------
@@ -194,13 +193,13 @@ def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> 
     Parameters
     ----------
     norm_bound : float
-        The norm C that every row's vector is clipped to.
+        The norm C to which the vector of every row is clipped.
     adjacency : {"replace_one", "add_remove"}
         The neighbouring relation.
     cone : bool, default False
-        A certificate that inner products of two rows' vectors are never negative, as for vectors
-        of non-negative entries and for positive semidefinite matrices. It saves a factor sqrt 2
-        under replace-one; whoever sets it must check it in integers.
+        Whether inner products of the vectors of two rows are never negative, as for non-negative vectors and
+        positive semidefinite matrices. This saves a factor sqrt 2 under replace-one. The caller must check
+        the condition in integers.
 
     Examples
     --------
@@ -214,10 +213,10 @@ def clipped_vector(norm_bound: float, adjacency: str, *, cone: bool = False) -> 
 
 
 def coarse(sensitivity: float, bits: int, noise_shape: ArrayLike) -> float:
-    """Sensitivity of integer sums that are released without their lowest `bits`, rounded down. Eq. (S-10).
+    """Sensitivity of integer sums after dropping their lowest `bits`, rounded down. Eq. (S-10).
 
-    An entry that moves by x moves by less than x / 2^bits + 1 then, so that the norm grows by at most that of
-    ones, each divided by its relative noise.
+    A change of x in an entry becomes a change of less than x / 2^bits + 1. The norm therefore grows by at
+    most the norm of a vector of ones, each divided by its relative noise.
 
     Examples
     --------
@@ -237,7 +236,7 @@ def lloyd_l1(dimension: int, adjacency: str, domain: Literal["box", "ball"] = "b
     dimension : int
         Number of columns d.
     adjacency : {"replace_one", "add_remove"}
-        The neighbouring relation. The d + 1 of the literature holds for add/remove over the box.
+        The neighbouring relation. The d + 1 in the literature is for add/remove over the box.
     domain : {"box", "ball"}
         Rows in [-1, 1]^d, or in the unit ball.
 
@@ -255,7 +254,7 @@ def lloyd_l1(dimension: int, adjacency: str, domain: Literal["box", "ball"] = "b
 
 
 def for_person(sensitivity: float, rows_per_person: int) -> float:
-    """Sensitivity when one person owns up to `rows_per_person` rows: that many times as large.
+    """Sensitivity for a person with up to `rows_per_person` rows: that many times the sensitivity of a row.
 
     Eq. (S-7).
 

@@ -1,4 +1,4 @@
-"""The privacy statement: one honest paragraph that a privacy officer can quote."""
+"""The privacy statement: the guarantee of a release in one paragraph that a privacy officer can quote."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["BOUNDS_SOURCES", "PrivacyStatement", "facts_of"]
 
 FORMAT_VERSION = 1
 
-# Where the bounds on the rows came from, and what the statement says of it.
+# Origins of the bounds on rows, and their wording in the statement.
 BOUNDS_SOURCES = {
     "declared": "declared as public knowledge, not read from the data",
     "schema": "declared in the schema as public knowledge, not read from the data",
@@ -32,31 +32,31 @@ BOUNDS_SOURCES = {
 
 @dataclass(frozen=True, repr=False)
 class PrivacyStatement:
-    """What is guaranteed, to whom, and on what it rests. Print it to read it.
+    """The guarantee of a release, its privacy unit and its assumptions. Print it to read it.
 
-    A statement whose events cost more than its epsilon cannot be made.
+    A statement raises if the cost of its events exceeds its epsilon.
 
     Parameters
     ----------
     epsilon, delta : float
         The guarantee.
     event : Event or None
-        Every mechanism that touched the data; None where epsilon is infinite (see `not_private`).
+        Every mechanism that used the data; None if epsilon is infinite (see `not_private`).
     adjacency : str
         The neighbouring relation, ``"replace_one"`` or ``"add_remove"``.
     unit : PrivacyUnit
-        Whose data is hidden.
+        The privacy unit.
     accountant : str
-        Who certified the total.
+        The accountant that certified the total.
     bounds : dict of str to str
-        The limits that rows were clipped to, in words, by column or for the whole row.
-    bounds_source : {"declared", "schema", "estimated"}
-        Where these came from.
+        The bounds to which rows were clipped, in words, by column or for the whole row.
+    bounds_source : {"declared", "schema", "estimated", "rows"}
+        The origin of these bounds.
     insecure_noise : bool
-        Whether noise came from a seed, so that nothing is guaranteed: each release says it of itself, and
-        whoever makes a statement must pass it on.
+        Whether noise was drawn from a seed, so that nothing is guaranteed. Each release is marked, and the
+        caller must pass the mark on.
     releases : int, optional
-        How many releases there were, where a released value chose their number within what was charged.
+        The number of releases, if a released value chose it within the charged plan.
 
     Examples
     --------
@@ -83,12 +83,12 @@ class PrivacyStatement:
 
     @classmethod
     def not_private(cls) -> PrivacyStatement:
-        """Return the statement of something computed with epsilon = inf: no noise, no guarantee."""
+        """Return the statement of a result with epsilon = inf: without noise and without a guarantee."""
         return cls(math.inf, 0.0, None, insecure_noise=False)
 
     @property
     def is_private(self) -> bool:
-        """Whether anything is guaranteed."""
+        """Whether the release has a guarantee."""
         return self.event is not None and not self.insecure_noise
 
     def __post_init__(self) -> None:
@@ -112,31 +112,32 @@ class PrivacyStatement:
             isinstance(word, str) for pair in bounds.items() for word in pair
         ):
             raise _validate.fail(
-                "limits in words by column", "bounds", bounds, 'Such as {"age": "0 to 120"}.'
+                "limits in words by column", "bounds", bounds, 'Pass a mapping such as {"age": "0 to 120"}.'
             )
         object.__setattr__(self, "bounds", dict(bounds))
         if self.accountant == "pld" and any(isinstance(leaf, LaplaceEvent) for leaf in flatten(self.event)):
             raise InvalidArgumentError(
                 "Expected an accountant with a proof for Laplace noise on vectors, got accountant='pld'. "
-                "Take 'gdp', 'zcdp' or 'moments'."
+                "Use 'gdp', 'zcdp' or 'moments'."
             )
         spent = accountant_named(self.accountant).epsilon(self.event, self.delta)
         if spent > self.epsilon:
             raise InvalidArgumentError(
-                f"Expected an epsilon that the events meet, got epsilon={self.epsilon!r}: the accountant "
-                f"{self.accountant!r} makes them {spent!r} at delta={self.delta!r}."
+                f"Expected an epsilon of at least {spent!r}, which the events cost by the accountant "
+                f"{self.accountant!r} at delta={self.delta!r}, got epsilon={self.epsilon!r}."
             )
 
     @property
     def facts(self) -> str:
-        """A hash of the public facts that a ledger's record proves beside its events."""
+        """A hash of public facts, which a ledger record contains in addition to the events."""
         return facts_of(self.epsilon, self.delta, self.accountant, self.bounds, self.bounds_source)
 
     def compare(self) -> Comparison:
         """Return the epsilon that each accountant gives for the same events."""
         if self.event is None:
             raise InvalidArgumentError(
-                "Expected a private release: without noise there is nothing to compare."
+                "Expected the statement of a private release, got one with epsilon = inf. Without noise "
+                "there is nothing to compare."
             )
         return compare(self.event, self.delta)
 
@@ -190,7 +191,7 @@ class PrivacyStatement:
 
     @property
     def neighbours(self) -> str:
-        """Which data sets are compared, in words."""
+        """The neighbouring relation and the privacy unit, in words."""
         unit = self._unit()
         if self.adjacency == Adjacency.ADD_REMOVE:
             relation = f"{unit} is added or removed, and the number of rows is private"
@@ -199,7 +200,7 @@ class PrivacyStatement:
         else:
             relation = f"{unit} is replaced by any other, and the number of rows is public"
         capped = (
-            f" Column {self.unit.person!r} tells persons apart; what a person has above "
+            f" Column {self.unit.person!r} identifies persons; what a person has above "
             f"{self.unit.rows_per_person} row{'s' * (self.unit.rows_per_person > 1)} was left out."
             if self.unit.person is not None
             else ""
@@ -222,7 +223,7 @@ class PrivacyStatement:
         kinds = " and ".join(f"{count} {kind}" for kind, count in counts.items() if count)
         plural = "" if sum(counts.values()) == 1 else "s"
         touched = f"{kinds} mechanism{plural}"
-        if self.releases is not None:  # a noisy number of rows chose how many, within what was charged
+        if self.releases is not None:  # a noisy number of rows chose their number, within the charged plan
             touched = f"{self.releases} Gaussian mechanisms, charged beforehand as {kinds},"
         also = ", by the release of its bounds" if self.bounds_source == "estimated" else ""
         return (
@@ -265,7 +266,7 @@ class PrivacyStatement:
 
     @classmethod
     def from_dict(cls, description: dict[str, Any]) -> PrivacyStatement:
-        """Rebuild what :meth:`to_dict` described; its claim is checked against its events again."""
+        """Rebuild a statement from the output of :meth:`to_dict`; check its epsilon against its events."""
         given: Any = description
         if not isinstance(given, Mapping):
             raise _damaged()
@@ -294,27 +295,32 @@ class PrivacyStatement:
         try:
             description = json.loads(text)
         except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArgumentError("Expected JSON text of a privacy statement.") from error
+            raise InvalidArgumentError(
+                "Expected JSON text of a privacy statement, got text that is not JSON."
+            ) from error
         if not isinstance(description, dict):
-            raise InvalidArgumentError("Expected a JSON object that holds a privacy statement.")
+            raise InvalidArgumentError(
+                f"Expected a JSON object with a privacy statement, got {type(description).__name__}."
+            )
         return cls.from_dict(description)
 
 
 def facts_of(
     epsilon: float, delta: float, accountant: str, bounds: Mapping[str, str], bounds_source: str
 ) -> str:
-    """Return the hash of what is public of a release, for the record that pays for it."""
+    """Return the hash of public facts of a release, for the ledger record of its charge."""
     facts = [float(epsilon), float(delta), accountant, dict(bounds), bounds_source]
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
 
 
 def _damaged() -> InvalidArgumentError:
     return InvalidArgumentError(
-        "Expected the fields of a privacy statement. The description is damaged, or from a newer dpem."
+        "Expected the fields of a privacy statement, got others. The description is damaged, or from a newer "
+        "dpem."
     )
 
 
 def _exact(value: float) -> str:
-    """Write a number so that reading it gives the same number: nothing is rounded in anyone's favour."""
+    """Format a number so that parsing it gives the same number, without rounding."""
     short = f"{value:g}"
     return short if float(short) == value else repr(value)

@@ -1,1 +1,1 @@
-"""Where rows are: in memory, in files, in batches; and whose they are."""
+"""Row sources: tables in memory, files and batches; and the owners of rows."""

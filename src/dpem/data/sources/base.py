@@ -1,4 +1,4 @@
-"""What a fit reads: rows of a table, wherever they are, in pieces that fit in memory."""
+"""The interface of row sources: a fit reads rows in pieces that fit in memory."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ __all__ = ["RowSource"]
 
 
 class RowSource(ABC):
-    """Rows of a table whose columns are known; how many there are may be private.
+    """Rows of a table with known columns; the number of rows may be private.
 
     Attributes
     ----------
     schema : Schema or None
-        What its cells are.
+        The declared columns.
     names : tuple of str or None
-        Column names, where the data has them.
+        Column names, if the data has names.
     n_columns : int
-        How many columns are used.
+        Number of columns that are used.
     """
 
     schema: Schema | None
@@ -36,15 +36,15 @@ class RowSource(ABC):
     @property
     @abstractmethod
     def n_rows(self) -> int:
-        """How many rows there are: never to be shown where that is private. It may take a pass."""
+        """The number of rows. Never show it if it is private. Counting may take a pass."""
 
     @abstractmethod
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield all rows, always in the same pieces, from the piece number `first` on."""
+        """Yield the rows, always in the same pieces, starting with piece number `first`."""
 
     @abstractmethod
     def in_memory(self) -> TableRows:
-        """Return all rows in memory, or say why not."""
+        """Return all rows in memory, or raise with the reason."""
 
     @abstractmethod
     def only(self, columns: Sequence[int]) -> RowSource:
@@ -52,10 +52,10 @@ class RowSource(ABC):
 
     @abstractmethod
     def of_findings(self) -> RowSource:
-        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
 
     def require_rows(self) -> None:
-        """Raise where there is no row; only where their number is public."""
+        """Raise if the table has no rows. Call this only if the number of rows is public."""
         if self.n_rows == 0:
             raise InvalidArgumentError(
                 f"Expected at least one row: Found array with 0 sample(s) (shape=(0, {self.n_columns})) "

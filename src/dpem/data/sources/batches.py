@@ -1,4 +1,4 @@
-"""Rows from a function that gives the batches of a table, anew on every call."""
+"""Rows from a function that returns an iterator over the batches of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BatchRows", "dataset_batches"]
 
-_FRESH = "Give a function that opens the table anew on every call, such as a generator function."
+_REOPEN = "Pass a function that opens the table again on every call, such as a generator function."
 
 
 class BatchRows(StreamedRows):
@@ -28,14 +28,14 @@ class BatchRows(StreamedRows):
     Parameters
     ----------
     batches : callable without arguments
-        It is called once to see the columns, once where the number of rows is public, and then once for each
-        pass of the fit; it must give the same rows every time, in the same batches.
+        The function. It is called once to read the columns, once if the number of rows is public, and then
+        once for each pass of the fit. It must return the same rows in the same batches every time.
     schema : Schema, optional
-        What the cells are.
+        The declared columns.
     by_position : bool, default False
-        Whether columns are those of the schema by their order.
+        Whether columns match those of the schema by position.
     person : str, optional
-        The column that tells persons apart.
+        The column that identifies persons.
     """
 
     def __init__(
@@ -53,21 +53,21 @@ class BatchRows(StreamedRows):
         if head is None:
             if schema is None:
                 raise InvalidArgumentError(
-                    "Expected at least one batch (it may have no rows), to see how many columns there are; "
-                    "got none. Or give a schema."
+                    "Expected at least one batch (it may have no rows), which shows the number of columns, "
+                    "got no batch. Yield an empty table, or pass a schema."
                 )
-            head = _nothing(schema, person)
+            head = _empty_table(schema, person)
         super().__init__(head, schema, by_position=by_position, person=person)
         if schema is not None:
             require_types(head, schema, self._reader.columns)
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield the batches as they come."""
+        """Yield the batches in order."""
         lengths = []
         for number, batch in enumerate(self._open()):
             lengths.append(_length(batch))
             if number >= first:
-                # A function may fill the same array again, while threads read it.
+                # The function may reuse the array while threads still read it.
                 yield self._reader(batch.copy() if isinstance(batch, np.ndarray) else batch)
         self._compare(lengths)
 
@@ -79,7 +79,7 @@ class BatchRows(StreamedRows):
     def _compare(self, lengths: list[int]) -> None:
         if self._lengths not in (None, lengths):
             raise ChangedDataError(
-                f"Expected the same batches on every pass, got another number of rows than before. {_FRESH}"
+                f"Expected the same batches on every pass, got another number of rows than before. {_REOPEN}"
             )
         self._lengths = lengths
 
@@ -87,24 +87,24 @@ class BatchRows(StreamedRows):
         found = self._batches()
         if found is self._last and found is not None and iter(found) is found:
             raise InvalidArgumentError(
-                f"Expected a fresh iterator on every call, got the same one twice. {_FRESH}"
+                f"Expected a new iterator on every call, got the same one twice. {_REOPEN}"
             )
         self._last = found
         is_table = hasattr(found, "columns") or hasattr(found, "ndim")
         if is_table or not hasattr(found, "__iter__"):
             raise InvalidArgumentError(
                 f"Expected a function that returns an iterator of batches, got one that returns "
-                f"{type(found).__name__}. {_FRESH}"
+                f"{type(found).__name__}. {_REOPEN}"
             )
         return map(_as_table, found)
 
 
 def dataset_batches(dataset: Any, columns: Sequence[str] | None) -> Callable[[], Iterator[Any]]:
-    """Return a function that reads a `pyarrow.dataset`; what Arrow says of its errors may show cells."""
-    import pyarrow as pa  # noqa: PLC0415  (there, since the dataset is)
+    """Return a function that reads a `pyarrow.dataset`; it hides Arrow's messages, which may show cells."""
+    import pyarrow as pa  # noqa: PLC0415  (installed, because the dataset comes from it)
 
     kind = getattr(getattr(dataset, "format", None), "default_extname", "")
-    if kind in {"csv", "json"}:  # types are told by looking at cells
+    if kind in {"csv", "json"}:  # Arrow would infer types from cells
         raise InvalidArgumentError(
             f"Expected a dataset of files with types, such as Parquet, got one of {kind.upper()}. Read CSV "
             f"with dpem.Files."
@@ -118,27 +118,28 @@ def dataset_batches(dataset: Any, columns: Sequence[str] | None) -> Callable[[],
             yield from dataset.to_batches(columns=None if columns is None else list(columns))
         except (pa.ArrowException, OSError):
             raise DataError(
-                "Expected a dataset that can be read, got one with damaged or missing files."
+                "Expected a dataset that can be read, got one with damaged or missing files. Nothing more "
+                "was released. Repair the dataset."
             ) from None
 
     return batches
 
 
 def _as_table(batch: Any) -> Any:
-    """Return an Arrow record batch as a table, and everything else as it is."""
+    """Convert an Arrow record batch to a table; return other batches unchanged."""
     if batch is None or callable(batch) or type(batch).__name__ == "LazyFrame":
         raise InvalidArgumentError(
-            f"Expected batches that are arrays or tables, got {type(batch).__name__}. {_FRESH}"
+            f"Expected batches that are arrays or tables, got {type(batch).__name__}. {_REOPEN}"
         )
     if type(batch).__module__.startswith("pyarrow") and hasattr(batch, "schema"):
-        import pyarrow as pa  # noqa: PLC0415  (there, since the batch is)
+        import pyarrow as pa  # noqa: PLC0415  (installed, because the batch comes from it)
 
         return pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch
     return batch
 
 
-def _nothing(schema: Schema, person: str | None) -> Any:
-    """Return a table of no rows with the columns that there should be."""
+def _empty_table(schema: Schema, person: str | None) -> Any:
+    """Return a table without rows and with the expected columns."""
     if person is None:
         return np.empty((0, len(schema.columns)))
     import pyarrow as pa  # noqa: PLC0415

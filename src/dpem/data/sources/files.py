@@ -1,4 +1,4 @@
-"""Rows from files of Parquet, CSV or Arrow: read in batches, on every pass anew, whatever their size."""
+"""Rows from Parquet, CSV or Arrow files of any size, read in batches on every pass."""
 
 from __future__ import annotations
 
@@ -31,28 +31,29 @@ _SHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
 
 @dataclass(frozen=True)
 class Files:
-    r"""Say which files hold a table, and how they are to be read. Plain paths do where defaults suffice.
+    r"""The files of a table, with options for reading them. With default options, pass a path instead.
 
     Parameters
     ----------
     paths : path, pattern or folder, or a sequence of paths
-        Such as ``"claims.parquet"``, ``"claims/2024-*.csv"`` or a folder with files of one format. All have
-        the same columns; their order is free.
+        Such as ``"claims.parquet"``, ``"claims/2024-*.csv"`` or a folder with files of one format. All files
+        have the same columns, in any order.
     columns : sequence of str, optional
-        The columns to use, without a schema: numbers. Needed for CSV, whose cells have no types.
+        The numeric columns to use, instead of a schema. CSV files need a schema or columns, because their
+        cells have no types.
     format : {"parquet", "csv", "arrow"}, optional
-        Told by the ending unless given.
+        The format of the files, by default from their extension.
     delimiter : str, default ","
-        Between the cells of a CSV file.
+        The field separator of CSV files.
     header : sequence of str, optional
-        The names of all columns of CSV files that have no line of names.
+        The names of all columns, for CSV files without a header line.
 
     Notes
     -----
-    Cells of CSV are text in UTF-8, parsed one by one by the schema; an empty cell is missing, and bytes that
-    are no UTF-8, and NUL, are read as U+FFFD. A line with too few or too many cells is a row whose cells are
-    all missing. Rows are records as a CSV writer makes them: a quote that is opened and not closed takes
-    other lines with it (docs/background/known-vulnerabilities.md).
+    CSV files are read as UTF-8. Cells are parsed one by one as the schema declares. An empty cell is missing.
+    Invalid UTF-8 and NUL are read as U+FFFD. A line with too few or too many fields becomes a row whose cells
+    are all missing. A quote that is opened and not closed swallows the lines after it
+    (docs/background/known-vulnerabilities.md).
 
     Examples
     --------
@@ -78,7 +79,9 @@ class Files:
         delimiter: Any = self.delimiter
         one = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
         if not one or delimiter == '"' or not (delimiter.isprintable() or delimiter == "\t"):
-            raise _validate.fail("one character that is no quote and ends no line", "delimiter", delimiter)
+            raise _validate.fail(
+                "one printable ASCII character other than a quote, or a tab,", "delimiter", delimiter
+            )
         for name in ("columns", "header"):
             names = getattr(self, name)
             if names is None:
@@ -95,7 +98,7 @@ class Files:
         object.__setattr__(self, "paths", paths)
 
     def listed(self) -> list[Path]:
-        """Return the files that there are, in order, each once."""
+        """Return the existing files, in order, each once."""
         paths: Any = self.paths
         files = [file for path in paths for file in _files_of(path)]
         _require_different(files)
@@ -110,7 +113,7 @@ def _items(given: Any) -> list[Any]:
 
 
 def _require_different(files: Sequence[Path]) -> None:
-    """Raise where a file is named twice, or linked: each of its rows would count twice."""
+    """Raise if a file occurs twice, also as a link or compressed: each of its rows would count twice."""
     seen: dict[tuple[int, int] | Path, Path] = {}
     for file in files:
         found = file.stat()
@@ -119,7 +122,7 @@ def _require_different(files: Sequence[Path]) -> None:
             if mark in seen and seen[mark] is not file:
                 raise InvalidArgumentError(
                     f"Expected every file once, got {str(file)!r} and {str(seen[mark])!r}, which are the "
-                    f"same or hold the same rows: they would count twice."
+                    f"same or contain the same rows. Leave one of them out: each row must count once."
                 )
             seen[mark] = file
 
@@ -132,18 +135,18 @@ def _files_of(path: str | os.PathLike[str]) -> list[Path]:
         return [file]
     else:
         matches = [Path(name) for name in sorted(glob.glob(str(file), recursive=True))]  # noqa: PTH207
-        matches = [match for match in matches if match.exists()]  # not links to nowhere
+        matches = [match for match in matches if match.exists()]  # excludes broken links
         found = [each for match in matches for each in (_files_in(match) if match.is_dir() else [match])]
     if not found:
         raise InvalidArgumentError(
-            f"Expected a file, a folder or a pattern that some files match, got {str(path)!r}, where "
-            f"there is none."
+            f"Expected a file, a folder with files, or a pattern that matches files, got {str(path)!r}, and "
+            f"found no file."
         )
     return found
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return the files of known formats below a folder, without what is hidden or in the making."""
+    """Return the files of known formats below a folder, except hidden and temporary ones."""
     return [
         file
         for file in sorted(folder.rglob("*"))
@@ -175,14 +178,14 @@ def _one_format(paths: Sequence[Path], declared: str | None) -> str:
     formats = {declared or format_of(path) for path in paths}
     if len(formats) != 1 or None in formats:
         raise InvalidArgumentError(
-            f"Expected files of one format that their ending tells ({', '.join(FORMATS)}), got "
-            f"{listed([path.name for path in paths], 3)}. Say which with dpem.Files(path, format=)."
+            f"Expected files of one format with a known extension ({', '.join(FORMATS)}), got "
+            f"{listed([path.name for path in paths], 3)}. Pass the format with dpem.Files(path, format=)."
         )
     return str(formats.pop())
 
 
 class FileRows(StreamedRows):
-    """Rows of files, in the order of their names; how many there are is read off them where it is public."""
+    """Rows of files, in the order of their names. Rows are counted only if their number is public."""
 
     def __init__(
         self, files: Files, schema: Schema | None, *, by_position: bool = False, person: str | None = None
@@ -193,12 +196,12 @@ class FileRows(StreamedRows):
         columns = files.columns
         if columns is None and schema is None and self._format.is_text:
             raise InvalidArgumentError(
-                "Expected a schema, or the columns of numbers in dpem.Files(path, columns=[...]): cells of "
-                "CSV files have no types."
+                "Expected a schema, or the numeric columns in dpem.Files(path, columns=[...]), got neither. "
+                "The cells of CSV files have no types."
             )
         if schema is not None and columns is not None and not by_position:
             raise InvalidArgumentError(
-                "Expected columns in the schema or in dpem.Files, got both. Take schema.select([...])."
+                "Expected columns in the schema or in dpem.Files, got both. Use schema.select([...])."
             )
         heads = [self._read(file, self._format.head) for file in self._files]
         super().__init__(heads[0], schema, by_position=by_position, columns=columns, person=person)
@@ -207,7 +210,7 @@ class FileRows(StreamedRows):
         self._pieces_of: dict[Part, int] = {}
 
     def _check_columns(self, file: Path, head: Any) -> None:
-        """Raise where a file lacks a column, or has another type where types matter: names are public."""
+        """Raise if a file lacks a column or has one of an unsuitable type; names and types are public."""
         try:
             numbers = () if self.schema is not None else self._reader.columns or ()
             self._format.check_head(head, self._reader.names, numbers)
@@ -217,7 +220,7 @@ class FileRows(StreamedRows):
             raise InvalidArgumentError(f"In file {file.name!r}: {error}") from None
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield batches of rows; parts of files that lie before the first wanted one are not read."""
+        """Yield batches of rows; parts of files before the requested first piece are not read."""
         number = 0
         for file in self._files:
             for part in self._read(file, self._format.parts):
@@ -233,18 +236,18 @@ class FileRows(StreamedRows):
                 self._pieces_of[part] = number - start
 
     def _tables(self, part: Part) -> Iterator[Any]:
-        """Read a part, and make sure that its file is the one that was opened."""
+        """Read a part, and check that its file has not changed."""
         try:
             yield from self._format.tables(part, self._reader.names, self.rows_read)
         except self._format.errors:
             self._check_unchanged(part.file)
-            raise _damaged(part.file) from None  # what the library says may show cells
+            raise _damaged(part.file) from None  # the library's message may show cells
         self._check_unchanged(part.file)
 
     @staticmethod
     def text_or_typed_batches(files: Files, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
-        """Yield Arrow tables of the columns, cells of CSV as text; a line that is no row raises."""
-        import pyarrow as pa  # noqa: PLC0415  (there, since files are read with it)
+        """Yield Arrow tables of the columns, with CSV cells as text; a malformed CSV line raises."""
+        import pyarrow as pa  # noqa: PLC0415  (installed, because it reads the files)
 
         paths = files.listed()
         read = FORMATS[_one_format(paths, files.format)](replace(files, columns=None), strict=True)
@@ -258,7 +261,7 @@ class FileRows(StreamedRows):
                 raise _damaged(file) from None
 
     def in_memory(self) -> TableRows:
-        """Return all rows in order, for what may raise on them: here a line that is no row does."""
+        """Return all rows in order, for callers that may raise on values; a malformed CSV line raises."""
         other = copy.copy(self)
         other._format = type(self._format)(self._format.files, strict=True)
         return super(FileRows, other).in_memory()
@@ -278,15 +281,15 @@ class FileRows(StreamedRows):
     def _check_unchanged(self, file: Path) -> None:
         mark = _mark(file)
         if mark != self._marks[file]:
-            how = "is gone" if mark is None else "changed"
+            how = "was removed" if mark is None else "changed"
             raise ChangedDataError(
-                f"Expected file {str(file)!r} to stay as it was while it is read, but it {how}. Nothing more "
-                f"was released: put it back, or fit anew."
+                f"Expected file {str(file)!r} to stay unchanged while it is read, but it {how}. Nothing more "
+                f"was released. Restore the file, or fit again."
             )
 
 
 def _mark(file: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is written again."""
+    """Return size, time and inode of a file, which change when it is written again."""
     try:
         found = file.stat()
     except OSError:
@@ -296,6 +299,6 @@ def _mark(file: Path) -> tuple[int, int, int] | None:
 
 def _damaged(file: Path) -> DataError:
     return DataError(
-        f"Expected a whole file of its format that can be read, got {str(file)!r}, which cannot. Nothing "
-        f"more was released."
+        f"Expected a complete, readable file, got {str(file)!r}, which is damaged, unreadable or in another "
+        f"format. Nothing more was released. Repair the file, or leave it out."
     )

@@ -1,7 +1,7 @@
-"""Formats of files: how many rows each file has, and its tables, a batch at a time.
+"""File formats: count the rows of a file, and read it in batches.
 
-Memory stays at some batches whatever the size of a file, or of a Parquet row group: `pyarrow.dataset` would
-hold whole row groups.
+Only a few batches are in memory, whatever the size of a file or of a Parquet row group. `pyarrow.dataset`
+would hold whole row groups in memory.
 """
 
 from __future__ import annotations
@@ -35,40 +35,38 @@ _ENDINGS = {
     "csv": (".csv", ".tsv", ".csv.gz", ".tsv.gz"),
     "arrow": (".arrow", ".arrows", ".feather", ".ipc"),
 }
-_BUFFER = 1 << 18  # bytes of each column that a Parquet reader holds
-_CSV_BLOCK = (
-    1 << 22
-)  # bytes of a CSV file that are parsed at a time: a line must fit, or it is tried with more
-_CSV_LARGEST = 1 << 30
+_BUFFER = 1 << 18  # bytes of each column that a Parquet reader buffers
+_CSV_BLOCK = 1 << 22  # bytes of a CSV file to parse at a time; for longer lines the block grows
+_CSV_LARGEST = 1 << 30  # largest such block
 
 
 def format_of(file: Path) -> str | None:
-    """Return the format that the ending of a file tells."""
+    """Return the format of a file by its extension, or None."""
     name = file.name.lower()
     return next((kind for kind, endings in _ENDINGS.items() if name.endswith(endings)), None)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a file that can be read by itself."""
+    """A part of a file that can be read separately."""
 
     file: Path
     number: int = 0
 
 
 class FileFormat(ABC):
-    """A format: it reads names and types first, then batches."""
+    """A file format: reads names and types first, then batches."""
 
     is_text: ClassVar[bool] = False
 
     def __init__(self, files: Files, *, strict: bool = False) -> None:
         self.files = files
-        self.strict = strict  # whether a line that is no row raises
+        self.strict = strict  # whether a malformed line raises
 
     @cached_property
     def errors(self) -> tuple[type[BaseException], ...]:
-        """What reading raises when a file is not what it should be."""
-        import pyarrow as pa  # noqa: PLC0415  (a moment to import, and needed for files alone)
+        """The exceptions that reading a damaged file raises."""
+        import pyarrow as pa  # noqa: PLC0415  (slow to import, and needed for files only)
 
         return pa.ArrowException, OSError, EOFError
 
@@ -89,7 +87,7 @@ class FileFormat(ABC):
         return [Part(file)]
 
     def check_head(self, head: Any, columns: Sequence[str], numbers: Sequence[str]) -> None:
-        """Raise where columns are missing or doubled, or where some are no numbers that must be."""
+        """Raise if columns are missing or occur twice, or if columns in `numbers` are not numeric."""
         twice = [name for name in columns if head.column_names.count(name) > 1]
         if twice:
             raise doubled(twice)
@@ -97,12 +95,12 @@ class FileFormat(ABC):
         import pyarrow as pa  # noqa: PLC0415
 
         for name, kind in nw.from_native(head.select(list(numbers))).schema.items():
-            nothing = pa.types.is_null(head.schema.field(name).type)  # one value would make it another type
-            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean or nothing)
+            all_null = pa.types.is_null(head.schema.field(name).type)  # a single value would change this type
+            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean or all_null)
 
 
 class Parquet(FileFormat):
-    """Parquet: a part is a row group."""
+    """The Parquet format; a part is a row group."""
 
     def _open(self, file: Path) -> Any:
         import pyarrow.parquet as pq  # noqa: PLC0415
@@ -110,12 +108,12 @@ class Parquet(FileFormat):
         return pq.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
 
     def head(self, file: Path) -> Any:
-        """Return the columns of the footer."""
+        """Return the columns in the footer."""
         with self._open(file) as opened:
             return opened.schema_arrow.empty_table()
 
     def count(self, file: Path) -> int:
-        """Return what the footer says."""
+        """Return the number of rows in the footer."""
         with self._open(file) as opened:
             return int(opened.metadata.num_rows)
 
@@ -134,14 +132,14 @@ class Parquet(FileFormat):
 
 
 class Arrow(FileFormat):
-    """Arrow's own file and stream formats, and Feather."""
+    """Arrow's file and stream formats, and Feather."""
 
     def _open(self, file: Path) -> Any:
         import pyarrow as pa  # noqa: PLC0415
 
         with file.open("rb") as opened:
             is_file = opened.read(6) == b"ARROW1"
-        source = pa.OSFile(str(file))  # a mapped file that shrinks would end the process
+        source = pa.OSFile(str(file))  # not memory-mapped: if such a file shrinks, the process crashes
         return pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
 
     def _batches(self, file: Path) -> Iterator[Any]:
@@ -152,7 +150,7 @@ class Arrow(FileFormat):
             yield from reader
 
     def head(self, file: Path) -> Any:
-        """Return the columns of the file's schema."""
+        """Return the columns in the file's schema."""
         return self._open(file).schema.empty_table()
 
     def count(self, file: Path) -> int:
@@ -160,7 +158,7 @@ class Arrow(FileFormat):
         return sum(batch.num_rows for batch in self._batches(file))
 
     def tables(self, part: Part, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
-        """Cut the file's batches into smaller ones."""
+        """Split the file's batches into smaller ones."""
         import pyarrow as pa  # noqa: PLC0415
 
         for batch in self._batches(part.file):
@@ -170,10 +168,10 @@ class Arrow(FileFormat):
 
 
 class _ValidText(io.RawIOBase):
-    """The bytes of a text file, with U+FFFD in place of what is no UTF-8, and of NUL.
+    """The bytes of a text file, with U+FFFD in place of invalid UTF-8 and of NUL.
 
-    Arrow decodes a line that is no row before it asks what to do with it; where it cannot, it raises, and
-    shows the bytes. Behind a NUL it may lose cells and lines, on some processors, where a block ends.
+    Arrow decodes a malformed line before it calls the handler. If decoding fails, it raises an exception that
+    shows the bytes. After a NUL at the end of a block, Arrow may lose cells and lines on some processors.
     """
 
     def __init__(self, file: Path) -> None:
@@ -184,11 +182,11 @@ class _ValidText(io.RawIOBase):
         self._ready = b""
 
     def readable(self) -> bool:
-        """Say that this can be read."""
+        """Return True: the stream can be read."""
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, so many unless the file ends: Arrow loses lines behind a short block."""
+        """Return the next `size` bytes, fewer only at the end: Arrow loses lines after a short block."""
         while len(self._ready) < size:
             raw = self._stream.read(size)
             self._ready += self._decoder.decode(raw, final=not raw).replace("\0", "\ufffd").encode()
@@ -204,7 +202,7 @@ class _ValidText(io.RawIOBase):
 
 
 class Csv(FileFormat):
-    """CSV: cells are text, each parsed by itself; no type is told by looking at cells."""
+    """The CSV format: cells are text, each parsed by itself; types are never inferred from cells."""
 
     is_text = True
 
@@ -212,7 +210,7 @@ class Csv(FileFormat):
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import csv  # noqa: PLC0415
 
-        def keep_count(_: Any) -> str:  # of what it is told, which holds the line, nothing is looked at
+        def keep_count(_: Any) -> str:  # the argument contains the line, so it is ignored
             bad.append(1)
             return "error" if self.strict else "skip"
 
@@ -225,7 +223,7 @@ class Csv(FileFormat):
             parse_options=csv.ParseOptions(
                 delimiter=self._delimiter(file),
                 newlines_in_values=True,
-                ignore_empty_lines=False,  # in a table of one column they are missing cells
+                ignore_empty_lines=False,  # in a table with one column an empty line is a missing cell
                 invalid_row_handler=keep_count,
             ),
             convert_options=csv.ConvertOptions(
@@ -238,7 +236,7 @@ class Csv(FileFormat):
         )
 
     def head(self, file: Path) -> Any:
-        """Return the names of the first line, or those given."""
+        """Return the names in the header line, or those given."""
         import pyarrow as pa  # noqa: PLC0415
 
         names = self.files.header
@@ -247,14 +245,14 @@ class Csv(FileFormat):
                 names = next(records, None)
         if not names:
             raise InvalidArgumentError(
-                f"Expected a first line with the names of the columns, in UTF-8, got none in {str(file)!r}. "
-                f"Give them with dpem.Files(path, header=[...]), or --header."
+                f"Expected a header line with the names of the columns, in UTF-8, got none in {str(file)!r}. "
+                f"Pass the names with dpem.Files(path, header=[...]), or --header."
             )
-        if len(set(names)) < len(names):  # which ones is not said: the line may be a row
+        if len(set(names)) < len(names):  # the message does not show them: the line may be a row
             raise InvalidArgumentError(
                 f"Expected different names in the first line of {str(file)!r}, got some more than once. "
-                f"Rename them; where the file has no names, give them with dpem.Files(path, header=[...]), "
-                f"or --header."
+                f"Rename these columns. If the file has no header line, pass the names with "
+                f"dpem.Files(path, header=[...]), or --header."
             )
         kind = pa.binary() if self.files.columns is None else pa.float64()
         return pa.table([pa.array([], kind)] * len(names), names=list(names))
@@ -265,7 +263,7 @@ class Csv(FileFormat):
 
     @contextmanager
     def _records(self, file: Path) -> Iterator[Iterator[list[str]]]:
-        """Read records one by one: for the first line, and to see whether there is another."""
+        """Read records one by one, for the header line and the check for further lines."""
         import pyarrow as pa  # noqa: PLC0415
 
         with pa.input_stream(str(file), compression="detect") as stream:
@@ -278,16 +276,16 @@ class Csv(FileFormat):
                 if self.files.header is None:
                     next(records, None)
                 return next(records, None) is not None
-            except csv_module.Error:  # a cell beyond Python's limit: whether there is one must not show
+            except csv_module.Error:  # a cell above Python's limit; the caller must not notice it
                 return True
 
     def count(self, file: Path) -> int:
-        """Count the lines, in a pass."""
+        """Count the lines, which takes a pass."""
         first = self.head(file).column_names[:1]
         return sum(len(table) for table in self._text(file, first))
 
     def tables(self, part: Part, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
-        """Read batches; without a schema as numbers."""
+        """Read batches of text; of numbers if there is no schema."""
         import pyarrow as pa  # noqa: PLC0415
 
         for table in self._text(part.file, columns):
@@ -300,7 +298,7 @@ class Csv(FileFormat):
                 yield cells
 
     def _text(self, file: Path, columns: Sequence[str]) -> Iterator[Any]:
-        """Read batches of text; then as many empty rows as lines were no rows."""
+        """Read batches of text, followed by one empty row for each malformed line."""
         import pyarrow as pa  # noqa: PLC0415
 
         block, n_done = _CSV_BLOCK, 0
@@ -314,7 +312,7 @@ class Csv(FileFormat):
                         yield pa.Table.from_batches([batch.slice(batch.num_rows - (n_seen - n_done))])
                         n_done = n_seen
                 break
-            except pa.ArrowInvalid:  # a line longer than a block: whether there is one must not show
+            except pa.ArrowInvalid:  # a line longer than a block; the caller must not notice it
                 if not self._has_rows(file):
                     return
                 if (self.strict and bad) or block >= _CSV_LARGEST:

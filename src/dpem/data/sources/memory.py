@@ -1,8 +1,8 @@
 """Rows in memory, as blocks of columns.
 
-Problems of shape and type are public and raise; problems of values are private and never do. With a schema,
-every cell is parsed by what its column declares, whatever its type. Without one, cells are never parsed by
-looking at them: a column is numeric by its type, or it is refused.
+Errors of shape and type are public and raise. Errors of values are private and never raise. With a schema,
+every cell is parsed as its column declares, whatever its type. Without a schema, cells are not parsed: the
+type of a column must be numeric.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from dpem.data.cells import as_bytes, is_arrow, is_null, nothing_raised
+from dpem.data.cells import as_bytes, is_arrow, is_null, suppress_errors
 from dpem.data.sources.base import RowSource
 from dpem.data.sources.owners import owners_of
 from dpem.data.table_types import did_you_mean, doubled_names, listed
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
 
 __all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
 
-# Cells in a block: small enough that a block and its temporaries stay in the cache.
+# Number of cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
 
 
 class TableRows(RowSource):
-    """A NumPy array, or a DataFrame of pandas, polars, pyarrow or their kin.
+    """Rows of a NumPy array, or of a DataFrame of pandas, polars, pyarrow or another library.
 
     Parameters
     ----------
     data : array-like or DataFrame of shape (n, d)
-        Without a schema, numeric columns: float32 is widened exactly; booleans and integers are numbers; a
-        masked or null cell is a NaN. Sparse matrices are refused: their zeros are values like any other here.
+        The table. Without a schema, its columns must be numeric: float32 is widened exactly, booleans and
+        integers are numbers, a masked or null cell is NaN. Sparse matrices raise.
     schema : Schema, optional
-        The columns to use, in order, and what their cells are: numbers, codes of categories, NaN for what is
-        missing. A table without names has these columns and no others.
+        The columns to use, in order, and how to parse their cells. A table without column names must have
+        exactly these columns.
     by_position : bool, default False
-        Whether a DataFrame's columns are those of the schema by their order, whatever their names.
+        Whether the columns of a DataFrame match those of the schema by position instead of by name.
     columns : sequence, optional
-        The columns of a DataFrame to use, in order, whatever the schema calls them.
+        The columns of a DataFrame to use, in order, if their names differ from those in the schema.
     person : str, optional
-        The column of a DataFrame that tells persons apart; it is none of those that are used.
+        The column of a DataFrame that identifies persons; it must not be one of the columns to use.
     """
 
     def __init__(
@@ -78,12 +78,13 @@ class TableRows(RowSource):
             self._columns, self.labels = _frame_columns(
                 frame, columns, parsed=schema is not None, person=person
             )
-            # Integer labels are positions, not names (scikit-learn's convention too).
+            # Integer labels are positions, not names, as in scikit-learn.
             self.names = self.labels if all(isinstance(name, str) for name in self.labels) else None
         else:
             if person is not None:
                 raise InvalidArgumentError(
-                    f"Expected a table whose columns have names, for person={person!r}; got an array."
+                    f"Expected a table with column names for person={person!r}, got an array. Pass a "
+                    f"DataFrame."
                 )
             self._owners = None
             self._columns = _array_columns(data, None if schema is None else len(schema.columns))
@@ -105,24 +106,26 @@ class TableRows(RowSource):
         """Return the rows of all tables, which have the same columns."""
         whole = copy.copy(tables[0])
         whole._columns = [_joined(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
-        whole._owners = None  # of parts, who owns a row is a place among other names
+        whole._owners = None  # owners are indices into the names of each part
         whole._n_rows = sum(table.n_rows for table in tables)
         return whole
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._n_rows
 
     @property
     def owners(self) -> Owners:
-        """Who owns each row, where a column says so."""
+        """The owner of each row, if the rows were opened with `person`."""
         if self._owners is None:
-            raise InvalidArgumentError("Expected rows that were opened with person=, got others.")
+            raise InvalidArgumentError(
+                "Expected rows that were opened with person=, got rows without owners."
+            )
         return self._owners
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield the rows a block at a time, from the block number `first` on."""
+        """Yield the rows one block at a time, starting with block number `first`."""
         for start in range(first * self.block_rows, self.n_rows, self.block_rows):
             yield self._slice(start, start + self.block_rows)
 
@@ -141,7 +144,7 @@ class TableRows(RowSource):
         return other
 
     def of_findings(self) -> TableRows:
-        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
         other = copy.copy(self)
         other._of_findings = True
         return other
@@ -150,7 +153,7 @@ class TableRows(RowSource):
 
     @property
     def block_rows(self) -> int:
-        """How many rows a block has (the last one may have fewer)."""
+        """The number of rows in a block; the last block may have fewer."""
         return max(64, BLOCK_CELLS // self.n_columns)
 
     def blocks(self, block_rows: int | None = None) -> Iterator[NDArray[np.float64]]:
@@ -160,9 +163,9 @@ class TableRows(RowSource):
             yield self._slice(start, start + block_rows).block()
 
     def block(self) -> NDArray[np.float64]:
-        """Return all rows, (columns, rows)."""
+        """Return all rows as an array of shape (columns, rows)."""
         block = np.empty((self.n_columns, self.n_rows))
-        with np.errstate(all="ignore"):  # a warning or an error here would depend on a row
+        with np.errstate(all="ignore"):  # a warning or an exception here would depend on a row
             for j, column in enumerate(self._columns):
                 if self.schema is None:
                     block[j] = column
@@ -172,7 +175,7 @@ class TableRows(RowSource):
         return block
 
     def null(self) -> NDArray[np.bool_]:
-        """Say which cells are null, whatever the schema makes of them, (columns, rows)."""
+        """Return which cells are null before parsing, with shape (columns, rows)."""
         return np.stack([is_null(column) for column in self._columns])
 
     def first_rows(self, n: int) -> TableRows:
@@ -198,7 +201,7 @@ class TableRows(RowSource):
 def _frame_columns(
     frame: nw.DataFrame[Any], wanted: Sequence[Any] | None, *, parsed: bool, person: str | None
 ) -> tuple[list[NDArray[Any]], tuple[Any, ...]]:
-    by_name = {series.name: series for series in frame.iter_columns()}  # labels need not be text in pandas
+    by_name = {series.name: series for series in frame.iter_columns()}  # labels in pandas need not be text
     wanted = tuple(name for name in by_name if name != person) if wanted is None else tuple(wanted)
     require_columns(wanted, by_name)
     columns = []
@@ -206,7 +209,8 @@ def _frame_columns(
         series = by_name[name]
         if not parsed:
             number = series.dtype.is_numeric() or series.dtype == nw.Boolean
-            # A column of no cells may have no type of its own; whether there are cells must not show.
+            # A column without cells may have no type. Accept it: an exception would reveal that there are
+            # none.
             untyped = (len(series) == 0 and _may_be_untyped(series)) or _is_all_null(series)
             require_number(name, is_number=number or untyped)
         columns.append(_as_cells(series) if parsed else _as_array(series))
@@ -217,8 +221,8 @@ def _owners(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -
     by_name = {series.name: series for series in frame.iter_columns()}
     if used is not None and person in used:
         raise InvalidArgumentError(
-            f"Expected columns to fit other than person={person!r}, got it among them. Leave it out of the "
-            f"schema or the columns."
+            f"Expected person={person!r} to be a column that is not fitted, got it among the columns to fit. "
+            f"Leave it out of the schema or the columns."
         )
     require_columns([person], by_name)
     return owners_of(by_name[person])
@@ -226,14 +230,14 @@ def _owners(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -
 
 def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
     if is_arrow(cells):
-        import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+        import pyarrow as pa  # noqa: PLC0415  (installed, because the cells come from it)
 
         return cells.filter(pa.array(kept))
     return cells[kept]
 
 
 def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
-    """Raise where columns are missing; of the others only those are named that are nearly the same."""
+    """Raise if columns are missing; of the other columns, the message shows only similar names."""
     missing = [name for name in wanted if name not in found]
     if missing:
         question = did_you_mean(missing, list(found), exact=True)
@@ -244,29 +248,29 @@ def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
 
 
 def require_number(name: Any, *, is_number: bool) -> None:
-    """Raise where a column is of another type; without a schema its cells are not parsed."""
+    """Raise if a column is not numeric: without a schema its cells are not parsed."""
     if not is_number:
-        # No word of the type: categories are values, and the type of objects is told by looking at them.
+        # The message does not show the type: categories are values, and libraries infer the type of objects.
         raise InvalidArgumentError(
-            f"Expected a numeric column, got another type for column {name!r}. Convert it, leave it out, "
-            f"or declare its categories in a schema."
+            f"Expected a numeric column, got another type for column {name!r}. Convert the column, leave it "
+            f"out, or declare it in a schema."
         )
 
 
 def _may_be_untyped(series: nw.Series[Any]) -> bool:
-    """Whether a column without cells has the type that its library gives where it knows none."""
-    dtype = getattr(series.to_native(), "dtype", None)  # Arrow's columns have a type in any case
+    """Whether a column without cells has the type that its library uses for unknown types."""
+    dtype = getattr(series.to_native(), "dtype", None)  # Arrow columns always have a type
     return getattr(dtype, "kind", None) == "O" or (dtype is not None and series.dtype == nw.Unknown)
 
 
 def _is_all_null(series: nw.Series[Any]) -> bool:
-    """Whether a column has the type that polars and Arrow give to nulls alone: one value would change it."""
+    """Whether a column has the null type of polars and Arrow, which a single value would change."""
     native = series.to_native()
     return str(getattr(native, "dtype", getattr(native, "type", ""))).lower() == "null"
 
 
 def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
-    """Return the column without copying it, where its library allows; blocks are widened one by one."""
+    """Return the column as an array, without a copy if its library allows; blocks are widened one by one."""
     if _is_all_null(series):
         return np.full(len(series), np.nan)
     array = np.asarray(series.to_numpy())
@@ -276,22 +280,22 @@ def _as_array(series: nw.Series[Any]) -> NDArray[Any]:
 
 
 def _joined(parts: Sequence[Any]) -> Any:
-    """Return the cells of all parts, as text of Arrow where all are."""
+    """Join the cells of all parts, as Arrow text if all parts are Arrow text."""
     parts = [part for part in parts if len(part)] or list(parts[:1])
     if all(is_arrow(part) for part in parts):
-        import pyarrow as pa  # noqa: PLC0415  (there, since the cells are)
+        import pyarrow as pa  # noqa: PLC0415  (installed, because the cells come from it)
 
         return pa.concat_arrays([as_bytes(part).cast(pa.large_binary()) for part in parts])
     return np.concatenate([part.to_numpy(zero_copy_only=False) if is_arrow(part) else part for part in parts])
 
 
 def _as_cells(series: nw.Series[Any]) -> Any:
-    """Return the column's cells, of whatever type; each by itself where its library fails on some of them.
+    """Return the cells of a column of any type, one by one if its library fails on some of them.
 
-    Text of Arrow stays as it is; all else becomes an array of NumPy.
+    Arrow text stays in Arrow; all other cells become a NumPy array.
     """
-    array: NDArray[Any] = np.empty((0, 0))  # unless something better is found
-    with nothing_raised():
+    array: NDArray[Any] = np.empty((0, 0))  # two dimensions mark that conversion failed
+    with suppress_errors():
         if nw.get_native_namespace(series).__name__ == "pyarrow":
             native = series.to_native()
             if series.dtype == nw.Categorical:
@@ -306,15 +310,15 @@ def _as_cells(series: nw.Series[Any]) -> Any:
         return array
     cells = np.full(len(series), None, dtype=object)
     for i in range(len(series)):
-        with nothing_raised():
+        with suppress_errors():
             cell = series.item(i)
             cells[i] = cell if np.ndim(cell) == 0 else None
     return cells
 
 
 def _arrow_text(native: Any) -> Any:
-    """Return a column of text as one array of Arrow, None for another column."""
-    import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
+    """Return a text column as one Arrow array, or None for other columns."""
+    import pyarrow as pa  # noqa: PLC0415  (installed, because the column comes from it)
 
     is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if not any(test(native.type) for test in is_text):
@@ -324,14 +328,14 @@ def _arrow_text(native: Any) -> Any:
 
 
 def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
-    """Return lists of lists as an array; what is no number, and a row of another length, becomes NaN.
+    """Convert lists of lists to an array; cells that are not numbers and rows of another length become NaN.
 
-    numpy would choose a type, or raise, by looking at all values. A schema says how wide rows are, and parses
-    the cells, which are kept; else most rows do.
+    NumPy would choose a type, or raise, depending on all values. With a schema, rows have its width and cells
+    are kept for it to parse. Without one, the width is that of most rows.
     """
     if any(_is_table(row) for row in rows):
         raise InvalidArgumentError(
-            "Expected rows in a list, got a list of tables, files or arrays. Join them, or give a function "
+            "Expected rows in a list, got a list of tables, files or arrays. Join them, or pass a function "
             "that returns an iterator of them."
         )
     lists = [isinstance(row, list | tuple) or (isinstance(row, np.ndarray) and row.ndim == 1) for row in rows]
@@ -348,30 +352,30 @@ def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
                 if parsed:
                     array[i, j] = cell
                 elif isinstance(cell, numbers.Real):
-                    with nothing_raised():
+                    with suppress_errors():
                         array[i, j] = float(cell)
     return array
 
 
 def _is_table(row: Any) -> bool:
-    """Whether what should be a row is a table, a path or an array of rows: public, for it is no cell."""
+    """Whether an item is a table, a path or an array of rows instead of a row, which is public."""
     return hasattr(row, "columns") or hasattr(row, "__fspath__") or getattr(row, "ndim", 1) > 1
 
 
 def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(
-            "Expected a dense table, got a sparse matrix. Sparse data is not supported: zeros are values "
-            "like any other here. Convert it with .toarray() if it fits."
+            "Expected a dense table, got a sparse matrix. Sparse data is not supported, because zeros are "
+            "values like any other. Convert it with .toarray() if it fits in memory."
         )
     if isinstance(data, list | tuple):
         data = _nested_rows(data, width)
     try:
         array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
-    except (TypeError, ValueError) as error:  # of the type alone: lists are read above, cell by cell
+    except (TypeError, ValueError) as error:  # depends on the type only: lists are converted above
         raise InvalidArgumentError(
             f"Expected an array or a DataFrame, got {type(data).__name__}, which is not a table of rows. "
-            f"Convert it to one first."
+            f"Convert it to an array first."
         ) from error
     if array.ndim != 2:
         raise InvalidArgumentError(
@@ -382,8 +386,8 @@ def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
         raise InvalidArgumentError("Expected real numbers. Complex data not supported.")
     if array.dtype.kind not in "fiub" and width is None:
         raise InvalidArgumentError(
-            "Expected a numeric array, got one of text or objects. Cells are never parsed by looking at "
-            "them: convert the columns to numbers, or declare what they are in a schema."
+            "Expected a numeric array, got an array of text or objects. Types are never inferred from cells: "
+            "convert the columns to numbers, or declare them in a schema."
         )
     if np.ma.isMaskedArray(data):
         array = array.astype(np.float64 if array.dtype.kind in "fiub" else object)

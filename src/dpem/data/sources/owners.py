@@ -1,7 +1,7 @@
-"""Who owns each row of a table: cells of one column as names, each told by that cell alone.
+"""The owners of rows: each cell of one column is converted to the name of a person, by itself.
 
-A name is text: 7, 7.0, "7" and b"7" are one person, whatever the other cells of the column are and whichever
-part of the table they stand in. Else one person's cell could change how others are told apart.
+Names are text: 7, 7.0, "7" and b"7" are the same person, whatever the other cells of the column and whichever
+part of the table they are in. Otherwise the cell of one person could change how others are identified.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from dpem.data.cells import as_bytes, nothing_raised
+from dpem.data.cells import as_bytes, suppress_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["NOBODY", "Owners", "owners_of"]
 
 NOBODY = -1
-_LARGEST_EXPONENT = 4000  # Python writes no longer integers
-_WRITTEN = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, uuid.UUID)  # as `str` writes them
+_LARGEST_EXPONENT = 4000  # Python does not convert longer integers to text
+_STR_TYPES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64, uuid.UUID)  # named by `str`
 
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """The owner of every row, as a place among names; `NOBODY` where the cell names none."""
+    """The owner of every row, as an index into `names`; `NOBODY` if the cell names no person."""
 
     places: NDArray[np.int64]
     names: tuple[str, ...]
@@ -42,7 +42,7 @@ class Owners:
 
 
 def owners_of(series: nw.Series[Any]) -> Owners:
-    """Return the owners that a column names; no cell raises.
+    """Return the owners of rows from a column of names; no cell raises.
 
     Examples
     --------
@@ -55,23 +55,25 @@ def owners_of(series: nw.Series[Any]) -> Owners:
     library, dtype = nw.get_native_namespace(series).__name__, series.dtype
     if library == "pyarrow":
         return _of_arrow(series.to_native())
-    if library == "polars" and dtype.is_temporal():  # numbers: not every one is a time of Python's
+    if (
+        library == "polars" and dtype.is_temporal()
+    ):  # as numbers: some times exceed the range of Python's types
         series = nw.from_native(series.to_native().to_physical(), series_only=True)
         dtype = series.dtype
     if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):
-        # Through no float: large numbers would become equal where one is null.
+        # Avoid floats, to which a null would convert the column: large numbers would become equal.
         null = np.asarray(series.is_null().to_numpy(), dtype=bool)
         kind = np.uint64 if dtype.is_unsigned_integer() else np.int64
         return _of_values(np.asarray(series.fill_null(0).to_numpy(), dtype=kind), null)
     if dtype.is_float():
-        with np.errstate(all="ignore"):  # a warning would tell of a row
+        with np.errstate(all="ignore"):  # a warning would reveal a row
             cells = np.asarray(series.to_numpy(), dtype=np.float64)
             return _of_values(cells, np.isnan(cells))
     return _of_cells(_listed(series))
 
 
 def _of_arrow(column: Any) -> Owners:
-    """Return the owners of an Arrow column, chunk by chunk: to join or to decode them may fail on some."""
+    """Return the owners from an Arrow column, chunk by chunk: joining or decoding chunks can fail."""
     chunks = [_of_chunk(chunk) for chunk in getattr(column, "chunks", [column])]
     known: dict[str, int] = {}
     places = [np.empty(0, np.int64)]
@@ -82,7 +84,7 @@ def _of_arrow(column: Any) -> Owners:
 
 
 def _of_chunk(cells: Any) -> Owners:
-    import pyarrow as pa  # noqa: PLC0415  (there, since the column is)
+    import pyarrow as pa  # noqa: PLC0415  (installed, because the column comes from it)
 
     if pa.types.is_dictionary(cells.type):
         values = _of_chunk(cells.dictionary)
@@ -90,7 +92,7 @@ def _of_chunk(cells: Any) -> Owners:
         return Owners(np.append(values.places, NOBODY)[index], values.names)
     text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
     if any(test(cells.type) for test in text):
-        coded = as_bytes(cells).dictionary_encode()  # bytes: text need not be valid
+        coded = as_bytes(cells).dictionary_encode()  # as bytes: text may be invalid
         places = np.asarray(coded.indices.fill_null(NOBODY).to_numpy(zero_copy_only=False), dtype=np.int64)
         return _named(places, coded.dictionary.to_pylist())
     if pa.types.is_integer(cells.type):
@@ -98,21 +100,21 @@ def _of_chunk(cells: Any) -> Owners:
         return _of_values(cells.fill_null(0).to_numpy(zero_copy_only=False), null)
     listed = [None] * len(cells)
     for i in range(len(cells)):
-        with nothing_raised():
+        with suppress_errors():
             listed[i] = cells[i].as_py()
     return _of_cells(listed)
 
 
 def _listed(series: nw.Series[Any]) -> list[Any]:
-    """Return the cells, each by itself where the library fails on some of them."""
+    """Return the cells as a list; if the library fails on some, convert them one by one."""
     listed: Any = None
-    with nothing_raised():
+    with suppress_errors():
         listed = list(series.to_list())
     if isinstance(listed, list):
         return listed
     listed = [None] * len(series)
     for i in range(len(series)):
-        with nothing_raised():
+        with suppress_errors():
             listed[i] = series.item(i)
     return list(listed)
 
@@ -133,7 +135,7 @@ def _of_cells(cells: Sequence[Any]) -> Owners:
 
 
 def _named(places: NDArray[np.int64], values: Sequence[Any]) -> Owners:
-    """Return owners whose values are different, though their names may not be."""
+    """Return owners from distinct values, of which several may have the same name."""
     known: dict[str, int] = {}
     names = [_name(value) for value in values]
     place_of = [NOBODY if name is None else known.setdefault(name, len(known)) for name in names]
@@ -141,14 +143,14 @@ def _named(places: NDArray[np.int64], values: Sequence[Any]) -> Owners:
 
 
 def _name(cell: Any) -> str | None:
-    """Return how a cell is written, None where it names nobody."""
-    with nothing_raised():
+    """Return the name in a cell, or None if it names nobody."""
+    with suppress_errors():
         if isinstance(cell, str):
             return str.__str__(cell)
         if isinstance(cell, bytes):
             return cell.decode("utf-8", "surrogateescape")
-        if isinstance(cell, _WRITTEN):
-            return str(cell) if cell == cell else None  # noqa: PLR0124  (no NaT)
+        if isinstance(cell, _STR_TYPES):
+            return str(cell) if cell == cell else None  # noqa: PLR0124  (NaT differs from itself)
         if isinstance(cell, numbers.Integral | np.bool_):
             return str(int(cell))
         if isinstance(cell, decimal.Decimal | float | np.floating):
@@ -158,7 +160,7 @@ def _name(cell: Any) -> str | None:
 
 
 def _number_name(number: decimal.Decimal) -> str | None:
-    """Return a number's digits without the zeros that a column's scale adds; none for one of absurd size."""
+    """Format a number without the zeros that a column's scale adds; return None for extreme exponents."""
     if not number.is_finite() or abs(number.adjusted()) > _LARGEST_EXPONENT:
         return None
     if number == int(number):

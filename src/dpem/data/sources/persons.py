@@ -1,8 +1,8 @@
-"""At most so many rows of each person: which ones is decided by that person's rows alone.
+"""Limit the rows of each person to a cap; the rows to keep depend on that person's rows only.
 
-A column tells persons apart. Of a person with more rows than the cap, those with the smallest hash of their
-cells are kept, wherever they stand in the table; the others, and rows that are nobody's, are left out.
-docs/proofs/persons.md shows what one person can then change.
+A column identifies persons. Of a person with more rows than the cap, the rows with the smallest hashes of
+their cells are kept, in any place of the table. The other rows, and rows that belong to nobody, are left out.
+docs/proofs/persons.md proves how much one person can then change.
 """
 
 from __future__ import annotations
@@ -27,33 +27,33 @@ if TYPE_CHECKING:
 
 __all__ = ["LimitedRows"]
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 class LimitedRows(RowSource):
-    """The rows of a source that are kept. Who owns a row is read at once, its cells only for a pass.
+    """The rows of a source that are kept. Owners are held in memory; cells are read in each pass.
 
     Parameters
     ----------
     source : RowSource
-        Rows that say whose they are.
+        Rows with owners.
     rows_per_person : int
-        The most rows that are kept of a person.
+        The largest number of rows to keep of a person.
     """
 
     def __init__(self, source: RowSource, rows_per_person: int) -> None:
         self._source, self._kept = source, _KeptRows(source, rows_per_person)
-        self._view: Callable[[Any], Any] = _as_it_is
+        self._view: Callable[[Any], Any] = _unchanged
         self.schema, self.names, self.n_columns = source.schema, source.names, source.n_columns
 
     @property
     def n_rows(self) -> int:
-        """How many rows are kept: it follows from how many each person has."""
+        """The number of rows that are kept, computed from the number of rows of each person."""
         return self._kept.n_rows
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the source's pieces without the rows that are left out."""
-        kept = self._kept.by_piece  # before the source is opened here: it may be open but once
+        kept = self._kept.by_piece  # computed before the source is opened here: it cannot be open twice
         for number, piece in enumerate(self._source.pieces(first), start=first):
             self._kept.require_same(number, piece)
             yield self._view(piece.where(kept[number]))
@@ -65,14 +65,14 @@ class LimitedRows(RowSource):
 
     def only(self, columns: Sequence[int]) -> LimitedRows:
         """Return the same rows with some of the columns."""
-        return self._seen_as(lambda rows: rows.only(columns))
+        return self._mapped(lambda rows: rows.only(columns))
 
     def of_findings(self) -> LimitedRows:
-        """Return what became of each cell instead of its value (`dpem.data.column`)."""
-        return self._seen_as(lambda rows: rows.of_findings())
+        """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
+        return self._mapped(lambda rows: rows.of_findings())
 
-    def _seen_as(self, view: Callable[[Any], Any]) -> LimitedRows:
-        """Return these rows, in the same pieces, each seen in another way."""
+    def _mapped(self, view: Callable[[Any], Any]) -> LimitedRows:
+        """Return these rows in the same pieces, with `view` applied to each piece."""
         other, before = copy.copy(self), self._view
         other._view = lambda rows: view(before(rows))
         like = other._view(self._source)
@@ -80,12 +80,12 @@ class LimitedRows(RowSource):
         return other
 
 
-def _as_it_is(rows: Any) -> Any:
+def _unchanged(rows: Any) -> Any:
     return rows
 
 
 class _KeptRows:
-    """Which rows of a source are kept; the source must give the same owners in the same places every time."""
+    """Decide which rows of a source are kept; every pass over the source must give the same owners."""
 
     def __init__(self, source: RowSource, rows_per_person: int) -> None:
         self._source, self._cap = source, rows_per_person
@@ -94,35 +94,35 @@ class _KeptRows:
 
     @cached_property
     def _owners(self) -> list[NDArray[np.int64]]:
-        """Return a number for the person of every row, by piece."""
+        """The number of the person of every row, for each piece."""
         return [self._numbered(piece.owners) for piece in self._source.pieces()]
 
     def _numbered(self, owners: Owners) -> NDArray[np.int64]:
-        """Return the same number for the same name, in whatever piece."""
-        if self._last is None or self._last[0] is not owners.names:  # pieces of one table share their names
+        """Return the number of the person of each row, the same for the same name in all pieces."""
+        if self._last is None or self._last[0] is not owners.names:  # pieces of one table share the tuple
             numbers = [self._known.setdefault(name, len(self._known)) for name in owners.names]
             self._last = owners.names, np.array([*numbers, NOBODY], dtype=np.int64)
         return self._last[1][owners.places]
 
     def require_same(self, number: int, piece: TableRows) -> None:
-        """Raise where a piece has other owners than before: its rows would be counted as somebody else's."""
+        """Raise if a piece has other owners than before: its rows would count as those of somebody else."""
         if number < len(self._owners) and np.array_equal(self._numbered(piece.owners), self._owners[number]):
             return
         raise ChangedDataError(
-            "Expected the same rows in the same order on every pass, got others than before. Give a table, "
-            "or a function, that always has them in one order. Nothing more was released."
+            "Expected the same rows in the same order on every pass, got other rows than before. Nothing "
+            "more was released. Pass a table, or a function, that always has its rows in the same order."
         )
 
     @cached_property
     def n_rows(self) -> int:
-        """Return how many rows are kept; no cell is looked at."""
+        """The number of rows that are kept; no cell is read."""
         everybody = _joined(self._owners)
         _, counts = np.unique(everybody[everybody != NOBODY], return_counts=True)
         return int(np.minimum(counts, self._cap).sum())
 
     @cached_property
     def by_piece(self) -> list[NDArray[np.bool_]]:
-        """Return which rows of each piece are kept."""
+        """Which rows of each piece are kept."""
         everybody = _joined(self._owners)
         hashes = []
         for number, piece in enumerate(self._source.pieces()):
@@ -142,9 +142,9 @@ def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def _hashes(block: NDArray[np.float64]) -> NDArray[np.uint64]:
-    """Return a number for each row of a block (columns, rows) that depends on all of its cells."""
+    """Return a hash of all cells of each row, for a block of shape (columns, rows)."""
     mixed = np.zeros(block.shape[1], dtype=np.uint64)
     for column in np.ascontiguousarray(block).view(np.uint64):
-        mixed = (mixed ^ column) * _ODD
+        mixed = (mixed ^ column) * _HASH_FACTOR
         mixed ^= mixed >> np.uint64(32)
-    return mixed * _ODD
+    return mixed * _HASH_FACTOR

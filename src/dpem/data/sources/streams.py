@@ -1,4 +1,4 @@
-"""Rows that come as a stream of tables: what files, batches and clusters have in common."""
+"""Rows that arrive as a stream of tables: common code of files, batches and clusters."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
 
 __all__ = ["StreamedRows", "TableReader"]
 
-# Blocks that are read at a time: large enough that reading costs little more than the rows themselves.
+# Number of blocks to read at a time: large enough that the overhead of reading is small.
 _BLOCKS_READ = 8
 
 
 @dataclass(frozen=True)
 class TableReader:
-    """How each table of a stream is read; it travels to wherever the tables are.
+    """Read each table of a stream; workers of a cluster receive a copy of the reader.
 
     Attributes
     ----------
     schema : Schema or None
-        What the cells are.
+        The declared columns.
     columns : tuple or None
-        The names of the columns to take, whatever their order; None where tables have no names.
+        The names of the columns to read, in any order; None if tables have no names.
     n_columns : int
-        How many columns every table has.
+        Number of columns of every table.
     kept : tuple of int or None
-        Which of these columns are used; None: all.
+        Which of these columns are used; None means all.
     of_findings : bool
-        Whether cells are replaced by what the schema made of them.
+        Whether each cell is replaced by the finding about it.
     person : str or None
-        The column that tells persons apart.
+        The column that identifies persons.
     """
 
     schema: Schema | None
@@ -52,15 +52,16 @@ class TableReader:
 
     @property
     def names(self) -> tuple[Any, ...]:
-        """The columns that are read of each table, that of persons too."""
+        """The columns to read from each table, including the column of persons."""
         return (*(self.columns or ()), *(() if self.person is None else (self.person,)))
 
     def __call__(self, table: Any) -> TableRows:
-        """Return the rows of one table; raise where its columns are not those of the others."""
+        """Return the rows of one table; raise if its columns differ from those of the others."""
         rows = TableRows(table, self.schema, columns=self.columns, person=self.person)
         if rows.n_columns != self.n_columns:
             raise InvalidArgumentError(
-                f"Expected {self.n_columns} columns in all parts of the table, got one of {rows.n_columns}."
+                f"Expected {self.n_columns} columns in all parts of the table, got a part with "
+                f"{rows.n_columns} columns."
             )
         if self.kept is not None:
             rows = rows.only(self.kept)
@@ -68,7 +69,7 @@ class TableReader:
 
 
 class StreamedRows(RowSource):
-    """Rows whose columns are known from a look at names and types, before any value is read."""
+    """Rows of a stream. Column names and types are read first, before any value."""
 
     def __init__(
         self,
@@ -86,12 +87,12 @@ class StreamedRows(RowSource):
 
     @property
     def rows_read(self) -> int:
-        """How many rows are to be read at a time."""
+        """The number of rows to read at a time."""
         return max(64, _BLOCKS_READ * BLOCK_CELLS // self.n_columns)
 
     @cached_property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self._count()
 
     @abstractmethod
@@ -99,7 +100,7 @@ class StreamedRows(RowSource):
         """Count the rows."""
 
     def in_memory(self) -> TableRows:
-        """Return all rows, joined."""
+        """Return all rows in one table."""
         return TableRows.joined([self._empty, *self.pieces()])
 
     def only(self, columns: Sequence[int]) -> Self:
@@ -110,7 +111,7 @@ class StreamedRows(RowSource):
         return other
 
     def of_findings(self) -> Self:
-        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
         other = self._read_by(replace(self._reader, of_findings=True))
         other._empty = self._empty.of_findings()
         return other

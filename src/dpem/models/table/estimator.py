@@ -18,7 +18,7 @@ from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
 from dpem.data.table_types import listed
 from dpem.data.times import from_steps
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 from dpem.errors import WeakSignalWarning
 from dpem.estimator.arguments import either, optional, stores_arguments, whole, word
 from dpem.estimator.base import PrivateEstimator, PublicFacts
@@ -317,7 +317,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         )
         for j, value in fixed.items():
             columns[j] = value
-        return frame_of(self.schema, columns)
+        return to_dataframe(self.schema, columns)
 
     def _fixed(self, given: Mapping[str, Any] | None) -> dict[int, float]:
         """Return given values as parsed cells, by place."""

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem.data.levels import LevelGrid
 from dpem.data.sources.files import Files
-from dpem.data.to_dataframe import frame_of
+from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.models.table.density import UNKNOWN
@@ -91,7 +91,7 @@ class RowsOfTablesMixin:
             else:
                 filled = column.levels.centres[law.argmax(axis=1)]
             cells[j, lost] = filled
-        frame = frame_of(self.schema, cells)
+        frame = to_dataframe(self.schema, cells)
         index = getattr(X, "index", None)
         if index is not None and not callable(index):  # of pandas
             frame.index = index

@@ -1,4 +1,4 @@
-"""Accountants: from events to a guarantee. One file per idea, one shared interface (`base.py`)."""
+"""Accountants: compute the guarantee of events. Each file has one idea; `base.py` is their interface."""
 
 from dpem.privacy.accountants.base import Accountant
 from dpem.privacy.accountants.comparison import Comparison, compare

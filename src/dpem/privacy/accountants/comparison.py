@@ -1,4 +1,4 @@
-"""The same events through every accountant, side by side."""
+"""A comparison of all accountants on the same events."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Comparison", "compare"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What each accountant makes of the same events.
+    """The epsilon of the same events by each accountant.
 
-    Iterate for ``(name, epsilon)`` pairs; print for a table (rounded up). `missing` says why `pld` is not in
-    it: its library is not installed, or the loss is too large for it.
+    Iterate to get ``(name, epsilon)`` pairs; print to get a table, rounded up. `missing` states why `pld` is
+    absent: its library is not installed, or the privacy loss is too large for it.
     """
 
     delta: float
@@ -46,7 +46,7 @@ def compare(
 ) -> Comparison:
     """Return the epsilon at `delta` that each accountant gives for the same event, or list of events.
 
-    All numbers are valid upper bounds on the same privacy loss; the smallest is the best known.
+    All numbers are valid upper bounds on the same privacy loss. The smallest is the tightest.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Linear and advanced composition: each mechanism's own (epsilon_i, delta_i), then a sum."""
+"""Linear and advanced composition: sums over the (epsilon_i, delta_i) of each mechanism."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_PRIVACY = 1e290  # finite, so that a solver can step back from it
 
 
 def _epsilons(mechanisms: Mechanisms, delta_i: float) -> list[tuple[float, int]]:
-    """Return every mechanism's own epsilon: Gaussian ones at `delta_i`, by the exact curve."""
+    """Return the epsilon of every mechanism, for Gaussian ones at `delta_i` by the exact curve."""
     gaussian = [
         (gaussian_dp.epsilon_at(ROUND_UP / multiplier, delta_i), count)
         for multiplier, count in mechanisms.gaussian
@@ -26,7 +26,7 @@ def _epsilons(mechanisms: Mechanisms, delta_i: float) -> list[tuple[float, int]]
 
 
 class LinearAccountant(Accountant):
-    """Adds up the epsilons; delta is shared evenly by the Gaussian mechanisms.
+    """Linear composition: the sum of the epsilons, with delta shared evenly by the Gaussian mechanisms.
 
     Examples
     --------
@@ -45,7 +45,7 @@ class LinearAccountant(Accountant):
         return math.fsum(count * epsilon for epsilon, count in epsilons) * ROUND_UP
 
     def delta(self, event: Event, epsilon: float) -> float:
-        """Return 0 where pure epsilons suffice, else the delta that the Gaussian ones need."""
+        """Return 0 if all mechanisms are Laplace and their epsilons fit, else the delta for Gaussian ones."""
         mechanisms = self.mechanisms(event)
         epsilon = _validate.non_negative(epsilon, "epsilon")
         if mechanisms.is_pure(epsilon):
@@ -56,9 +56,9 @@ class LinearAccountant(Accountant):
 class AdvancedAccountant(Accountant):
     """Advanced composition (Dwork, Rothblum and Vadhan 2010), as in the paper.
 
-    Eq. (AC-1): epsilon = sum eps_i (e^eps_i - 1) + sqrt(2 ln(1/delta') sum eps_i^2), with half of
-    delta for delta' and half shared evenly by the Gaussian mechanisms (all of it for delta' where there
-    is none). Heterogeneous epsilons are covered by Kairouz, Oh and Viswanath 2017, Theorem 3.5.
+    Eq. (AC-1): epsilon = sum eps_i (e^eps_i - 1) + sqrt(2 ln(1/delta') sum eps_i^2), with half of delta for
+    delta' and half shared evenly by the Gaussian mechanisms (without Gaussian mechanisms, all of it for
+    delta'). Kairouz, Oh and Viswanath 2017, Theorem 3.5, cover heterogeneous epsilons.
 
     Examples
     --------

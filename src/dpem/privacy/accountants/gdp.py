@@ -1,4 +1,4 @@
-"""Gaussian DP: exact for Gaussian mechanisms, a bound for Laplace. The default, and the ledger's currency."""
+"""Gaussian DP: exact for Gaussian mechanisms, an upper bound for Laplace. The default, also of ledgers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class GdpAccountant(Accountant):
-    """Composes mu^2, Eq. (GDP-4), and reads epsilon off the exact curve.
+    """Gaussian DP: adds up mu^2, Eq. (GDP-4), and computes epsilon by the exact curve.
 
-    A Gaussian mechanism has mu = 1 / noise multiplier; an epsilon-DP one is treated as Gaussian DP of
-    parameter 2 Phi^-1(e^epsilon / (1 + e^epsilon)). Sums of mu^2 are valid under fully adaptive
-    composition, so they can be spent step by step (docs/proofs/gaussian-dp.md).
+    A Gaussian mechanism has mu = 1 / noise multiplier. An epsilon-DP mechanism is treated as Gaussian DP with
+    mu = 2 Phi^-1(e^epsilon / (1 + e^epsilon)). Sums of mu^2 are valid under fully adaptive composition, so
+    that they can be spent step by step (docs/proofs/gaussian-dp.md).
 
     Examples
     --------
@@ -60,5 +60,5 @@ class GdpAccountant(Accountant):
         return gaussian_dp.delta_at(self.mu(event), epsilon)
 
     def slack(self, event: Event, epsilon: float, delta: float) -> float:
-        """Return the log of allowed over spent mu: what fits here fits a ledger with that cap."""
+        """Return the log of the allowed mu over the event's mu, as a ledger with this cap compares them."""
         return math.log(gaussian_dp.mu_for(epsilon, delta) / self.mu(event))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class MomentsAccountant(Accountant):
-    """Bounds the tail of the privacy loss by its moments of integer order, as the paper does.
+    """The moments accountant with integer orders, as in the paper.
 
     Eq. (MA-1): delta = min over lambda of exp(sum alpha(lambda) - lambda epsilon), where
 
@@ -29,8 +29,8 @@ class MomentsAccountant(Accountant):
     Parameters
     ----------
     max_order : int, optional
-        The largest lambda. The authors stop at 100, which cannot certify an epsilon below
-        ln(1/delta)/100; without a limit the best order is found.
+        The largest lambda. The authors' limit of 100 cannot certify an epsilon below ln(1/delta)/100. By
+        default there is no limit.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class MomentsAccountant(Accountant):
             return 0.0
         order = self._best_order(lambda order: _log_moment(mechanisms, order) - order * epsilon)
         moment = _log_moment(mechanisms, order) * ROUND_UP
-        least = sys.float_info.min  # no delta is nothing
+        least = sys.float_info.min  # delta is never 0
         return max(least, math.exp(min(0.0, moment - order * epsilon * (2 - ROUND_UP))))
 
     def _best_order(self, objective: Callable[[float], float]) -> float:
@@ -97,7 +97,7 @@ class RealMomentsAccountant(MomentsAccountant):
 
 
 def _minimise_on_log_scale(objective: Callable[[float], float], smallest: float, largest: float) -> float:
-    # A coarse grid first: far from the optimum the objective is too steep for golden sections.
+    # Start with a coarse grid: far from the optimum the objective is too steep for golden-section search.
     grid = np.geomspace(smallest, largest, 64)
     best = int(np.argmin([objective(order) for order in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]

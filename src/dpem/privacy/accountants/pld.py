@@ -1,4 +1,4 @@
-"""Privacy loss distributions, through Google's dp-accounting (the extra ``pld``)."""
+"""Privacy loss distributions, by Google's dp-accounting (the extra ``pld``)."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from dpem.privacy.accountants.base import Mechanisms
     from dpem.privacy.events import Event
 
-# Its discretised distributions have ten thousand points per unit of privacy loss.
+# The library's discretised distributions have ten thousand points per unit of privacy loss.
 _LARGEST_LOSS = 200.0
-# Covers its own floating-point error, seen up to 3.4e-10.
+# Covers the library's floating-point error, observed up to 3.4e-10.
 _ROUND_UP = 1 + 1e-8
 
 
 class PldAccountant(Accountant):
-    """Composes discretised privacy loss distributions: the tightest for Laplace beside Gaussian noise.
+    """Composition of discretised privacy loss distributions, the tightest for Laplace beside Gaussian noise.
 
-    It holds for schedules fixed in advance, not as a filter, so the ledger does not use it. Sensitivity
-    is already inside our events, so dp-accounting is asked under add/remove, where its answers agree
-    (its RDP and PLD disagree under replace-one; docs/proofs/accountants.md). Laplace noise is taken as that
-    of one number: for vectors no proof is known to us, so a statement cannot rest on it there.
+    Its result is valid for schedules that are fixed in advance, not as a filter, so the ledger does not use
+    it. Events are already relative to the sensitivity. The library is therefore called with add/remove, for
+    which its results agree; its RDP and PLD disagree under replace-one (docs/proofs/accountants.md). Laplace
+    noise is treated as noise on one number. For vectors no proof is known to us, so a statement cannot use
+    this accountant for Laplace noise.
     """
 
     name: ClassVar[str] = "pld"
@@ -41,11 +42,11 @@ class PldAccountant(Accountant):
         self._make = pld_privacy_accountant.PLDAccountant
 
     def epsilon(self, event: Event, delta: float) -> float:
-        """Return dp-accounting's epsilon, an upper bound by its pessimistic rounding."""
+        """Return the library's epsilon, which is an upper bound because of its pessimistic rounding."""
         return _epsilon_of(self.mechanisms(event), _validate.delta(delta)) * _ROUND_UP
 
     def delta(self, event: Event, epsilon: float) -> float:
-        """Return dp-accounting's delta, an upper bound by its pessimistic rounding."""
+        """Return the library's delta, which is an upper bound because of its pessimistic rounding."""
         composed = self._composed(self.mechanisms(event))
         delta = composed.get_delta(_validate.non_negative(epsilon, "epsilon"))
         return min(1.0, float(delta) * _ROUND_UP)
@@ -54,11 +55,12 @@ class PldAccountant(Accountant):
         mu = math.sqrt(sum(count / multiplier**2 for multiplier, count in mechanisms.gaussian))
         if mu * mu / 2 + 10 * mu + mechanisms.pure_epsilon > _LARGEST_LOSS:
             raise UnsupportedEventError(
-                "Expected events with a moderate privacy loss: 'pld' would need gigabytes for these. Their "
-                "epsilon is beyond any use; take another accountant."
+                "Expected events with a moderate privacy loss for the accountant 'pld', got a loss for "
+                "which it would need gigabytes of memory. Use another accountant; such an epsilon is beyond "
+                "any use."
             )
         accountant = self._make()
-        if mechanisms.gaussian:  # their product has the loss of a single one, docs/proofs/accountants.md
+        if mechanisms.gaussian:  # together they have the loss of a single one, see docs/proofs/accountants.md
             accountant.compose(self._events.GaussianDpEvent(1 / mu))
         for epsilon, count in mechanisms.laplace:
             accountant.compose(self._events.LaplaceDpEvent(1 / epsilon), count)
@@ -67,5 +69,5 @@ class PldAccountant(Accountant):
 
 @functools.lru_cache(maxsize=256)
 def _epsilon_of(mechanisms: Mechanisms, delta: float) -> float:
-    """Return dp-accounting's epsilon, kept: plans, statements and reports ask for the same ones again."""
+    """Return the library's epsilon, cached: plans, statements and reports need the same values again."""
     return float(PldAccountant()._composed(mechanisms).get_epsilon(delta))

@@ -25,7 +25,7 @@ ACCOUNTANTS: dict[str, type[Accountant]] = {
 
 
 def accountant_named(name: str | Accountant) -> Accountant:
-    """Return a fresh accountant by name; an instance is passed through.
+    """Return a new accountant by name; return an instance unchanged.
 
     Examples
     --------

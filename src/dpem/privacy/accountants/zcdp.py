@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class ZcdpAccountant(Accountant):
-    """Composes rho: 1 / (2 multiplier^2) for Gaussian, epsilon^2 / 2 for Laplace mechanisms.
+    """zCDP: adds up rho, which is 1 / (2 multiplier^2) for Gaussian and epsilon^2 / 2 for Laplace mechanisms.
 
-    Converts by epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, Proposition 1.3).
+    The conversion is epsilon = rho + 2 sqrt(rho ln(1/delta)) (Bun and Steinke, Proposition 1.3).
 
     Examples
     --------
@@ -46,7 +46,7 @@ class ZcdpAccountant(Accountant):
         return (rho + 2 * math.sqrt(rho * log_inverse_delta)) * ROUND_UP
 
     def delta(self, event: Event, epsilon: float) -> float:
-        """Return exp(-(epsilon - rho)^2 / (4 rho)), or 1 where epsilon is below rho."""
+        """Return exp(-(epsilon - rho)^2 / (4 rho)), or 1 if epsilon is below rho."""
         rho = self.rho(event)
         epsilon = _validate.non_negative(epsilon, "epsilon")
         if epsilon <= rho:

@@ -1,4 +1,4 @@
-"""How cells are written, and dates, times and durations: from every library, cell by cell, and back."""
+"""Formats of cells, and dates, times and durations: from every library, cell by cell, and back."""
 
 import datetime as dt
 
@@ -14,7 +14,7 @@ import dpem
 from dpem import Schema
 from dpem.data.column import ABOVE, ABSENT, MISSING, OUTSIDE, READ, UNREADABLE
 from dpem.data.declarations import declared_column
-from dpem.data.to_dataframe import frame_of, written_frame
+from dpem.data.to_dataframe import formatted_dataframe, to_dataframe
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 
@@ -27,7 +27,7 @@ def days(text):
 
 
 def forms(cells):
-    """Return text cells as each library holds them."""
+    """Return text cells in the types of each library."""
     objects = np.array(cells, dtype=object)
     return {
         "objects": objects,
@@ -69,7 +69,7 @@ CASES = [
 
 @pytest.mark.parametrize(("declared", "cells", "expected"), CASES, ids=lambda value: str(value)[:40])
 def test_text_is_read_as_declared(declared, cells, expected):
-    """From objects, bytes and Arrow alike, all at once and one by one; what is not so is unreadable."""
+    """From objects, bytes and Arrow, all at once and one by one; cells in another format are unreadable."""
     column = declared_column("c", declared | {"missing": True})
     for name, held in forms(cells).items():
         values, found = column.parse(held)
@@ -98,7 +98,7 @@ MOMENTS = ["2001-02-03T04:05:06", "1965-01-01T00:00:00", None]
 
 
 def tables():
-    """Return one column of moments as each library stores them."""
+    """Return one column of times in the types of each library."""
     objects = [None if text is None else dt.datetime.fromisoformat(text) for text in MOMENTS]
     frame = pd.DataFrame({"at": pd.to_datetime(pd.Series(MOMENTS))})
     return {
@@ -115,7 +115,7 @@ def tables():
 
 
 @pytest.mark.parametrize("name", tables())
-def test_moments_of_every_library(name):
+def test_times_of_every_library(name):
     schema = Schema({"at": {"kind": "datetime", "bounds": ["1960-01-01", "2020-01-01"], "missing": True}})
     block = open_rows(tables()[name], schema).in_memory().block()
     seconds = [(dt.datetime.fromisoformat(t) - dt.datetime(1970, 1, 1)).total_seconds() for t in MOMENTS[:2]]
@@ -185,7 +185,7 @@ def test_declarations_are_checked_and_kept():
 
 
 def test_schemas_with_dates_are_saved(tmp_path):
-    """In TOML and JSON; dates in TOML may be written without quotes."""
+    """Schemas with dates survive TOML and JSON; dates in TOML may be written without quotes."""
     schema = Schema({"born": DATE, "took": {"kind": "duration", "bounds": [0, 60], "resolution": "minute"}})
     for ending in ("toml", "json"):
         schema.save(tmp_path / f"s.{ending}")
@@ -205,7 +205,7 @@ def test_types_suggest_kinds():
     assert [column.kind for column in named.columns] == ["date", "datetime", "duration"]
 
 
-def test_frames_are_typed_and_written_as_declared():
+def test_dataframes_have_declared_types_and_formats():
     schema = Schema(
         {
             "born": DATE | {"format": "%d.%m.%Y", "missing": True},
@@ -216,11 +216,11 @@ def test_frames_are_typed_and_written_as_declared():
         }
     )
     block = np.array([[1.0, np.nan], [90.0, 0.0], [26.0, 1.0], [2.5, 1e4], [1.0, 0.0]])
-    frame = frame_of(schema, block)
+    frame = to_dataframe(schema, block)
     assert [dtype.kind for dtype in frame.dtypes] == ["M", "M", "m", "f", "b"]
     assert frame["born"].tolist()[0] == pd.Timestamp("1970-01-02")
     assert pd.isna(frame["born"][1])
-    text = written_frame(schema, frame)
+    text = formatted_dataframe(schema, frame)
     first = ["02.01.1970", "1970-01-01T01:30:00", "1 day, 2:00:00", "2,5", "ja"]
     assert text.iloc[0].tolist() == first
     assert text["smoker"].tolist() == ["ja", "nein"]
@@ -273,8 +273,8 @@ def test_objects_and_csv_are_never_refused_for_their_cells(tmp_path):
     assert open_rows(tmp_path / "t.csv", schema).n_rows == 3
 
 
-def test_bounds_of_dates_can_be_bought():
-    """Private bounds of a column of dates are dates, and hold most of it."""
+def test_private_bounds_of_dates():
+    """Private bounds of a column of dates are dates, and contain most of its values."""
     rng = np.random.default_rng(0)
     born = np.datetime64("1950-01-01") + rng.integers(0, 15_000, 20_000).astype("timedelta64[D]")
     found = dpem.private_bounds(pd.DataFrame({"born": born}), Schema({"born": {"kind": "date"}}), epsilon=1.0)
@@ -307,8 +307,8 @@ NULLABLE = {
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("name", NULLABLE)
-def test_a_null_changes_no_other_cell_whatever_the_library_makes_of_it(name, missing, tmp_path):
-    """Libraries change the type of a column where one cell is null: no other row may notice."""
+def test_a_null_changes_no_other_cell_in_any_library(name, missing, tmp_path):
+    """Libraries change the type of a column if one cell is null, which must not affect other rows."""
     declared, cells = NULLABLE[name]
     column = declared_column("c", declared | ({"missing": True} if missing else {}))
     schema = Schema.from_columns([column])
@@ -333,7 +333,7 @@ def _written(table, folder):
     return folder / "t.parquet"
 
 
-def test_values_that_mean_missing_are_found_however_they_are_stored():
+def test_na_values_match_in_every_stored_type():
     number = declared_column("c", NUMBER | {"missing": True, "na_values": [-999]})
     for cells in (np.array([-999.0, 3.0]), np.array(["-999.0", "3"], dtype=object), np.array([-999, 3])):
         np.testing.assert_array_equal(number.parse(cells)[1], [MISSING, READ])
@@ -344,7 +344,7 @@ def test_values_that_mean_missing_are_found_however_they_are_stored():
     np.testing.assert_array_equal(blank.parse(stored)[1], [READ, READ])
 
 
-def test_moments_beyond_every_calendar_are_clipped():
+def test_times_beyond_every_calendar_are_clipped():
     column = declared_column("c", {"kind": "duration", "bounds": [0, 100]})
     values, _ = column.parse(np.array([2**60, -(2**60), 5], dtype="timedelta64[s]"))
     np.testing.assert_array_equal(values, [100, 0, 5])
