@@ -1,6 +1,6 @@
-"""The command `dpem`: it parses, calls the functions of the Python interface, and prints what they return.
+"""The command `dpem`: it parses arguments, calls the Python API and prints the results.
 
-May import: everything; models through the registry. Never sees: private values in messages.
+May import: everything; models through the registry. Messages never show private values.
 """
 
 from dpem.cli.app import main, run
