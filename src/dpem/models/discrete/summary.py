@@ -1,4 +1,4 @@
-"""What fitted latent classes say of themselves."""
+"""The summary of fitted latent classes for report and commands: profile and figures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["figures_of_laws", "profile_of_classes"]
+__all__ = ["figures_of_distributions", "profile_of_classes"]
 
 
 def profile_of_classes(
@@ -42,17 +42,17 @@ def profile_of_classes(
     return Profile("class", ["share", *header], units, rows, has_shares=True)
 
 
-def figures_of_laws(
-    model: Any, labels: Sequence[Sequence[Any]], laws: Sequence[NDArray[np.float64]]
+def figures_of_distributions(
+    model: Any, labels: Sequence[Sequence[Any]], distributions: Sequence[NDArray[np.float64]]
 ) -> dict[str, Any]:
-    """Return the distribution of every column over all classes."""
+    """Return the data of the report's charts: the distribution of every column over all classes."""
     columns = [
         {
             "name": name,
             "unit": None,
             "labels": list(map(label_of, values)),
-            "shares": short(model.weights_ @ law),
+            "shares": short(model.weights_ @ distribution),
         }
-        for name, values, law in zip(column_names(model), labels, laws, strict=True)
+        for name, values, distribution in zip(column_names(model), labels, distributions, strict=True)
     ]
     return {"kind": "tables", "columns": columns[:MOST_COLUMNS], "pairs": {}}
