@@ -57,7 +57,7 @@ def test_plan_agrees_with_python(ward, capsys):
 def test_plan_without_a_schema_warns_of_small_tables(capsys):
     found = called(capsys, "plan", "--rows", 200, "--columns", 6, "-k", 10, "--epsilon", 0.1)
     assert found.code == 0
-    assert "leave room for 1" in " ".join(found.err.split())
+    assert "got enough for 1 at" in " ".join(found.err.split())
     for model in ("kmeans", "factors"):
         assert (
             called(capsys, "plan", "--rows", 9999, "--columns", 6, "-m", model, "-e", 1, "--json").code == 0

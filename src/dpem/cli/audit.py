@@ -65,7 +65,7 @@ def audit(
         with replacing(output) as target:
             target.write_text(audit_page(findings, size, seconds), encoding="utf-8")
         console.line(f"Wrote {output} in {seconds:.0f} seconds.")
-    failed = [finding.said for finding in findings if not finding.passed]
+    failed = [finding.text for finding in findings if not finding.passed]
     console.result(
         {
             "audits": len(findings),
