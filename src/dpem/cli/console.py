@@ -203,6 +203,7 @@ _COMMAND_REMEDIES: tuple[tuple[str, str], ...] = (
     (r"Give (it|a ledger) with (set_params\()?ledger=\.\.\.\)?", r"Give \1 with --ledger"),
     (r"such as bounds=\[0, 100\]", "such as bounds = [0, 100]"),
     (r'such as categories=\["a", "b"\]', 'such as categories = ["a", "b"]'),
+    (r"Name the target before the fit: MixedMixture\(\.\.\., target='\.\.\.'\)", "Fit a model with --target"),
     (r"KMeans with scale='none'", "--model kmeans --scale none"),
     (r"scale='bounds'", "--scale bounds"),
 )  # fmt: skip
