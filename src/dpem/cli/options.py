@@ -69,7 +69,7 @@ ScaleOption = Annotated[
     Scale | None,
     typer.Option(
         "--scale",
-        help="Units of k-means distances: widths of the bounds (default), or the columns' own units.",
+        help="Units of k-means distances: widths of the bounds (default), or units of the columns.",
     ),
 ]
 ComponentsOption = Annotated[

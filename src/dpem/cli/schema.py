@@ -95,8 +95,8 @@ def schema(
 ) -> None:
     """Draft the schema of a table from its column names and types. No value is read.
 
-    Bounds and categories must be public knowledge, such as a codebook or common sense. Pass them as options,
-    answer the questions, or edit the file. A fit refuses a schema without them.
+    Bounds and categories must be public knowledge, for example from a codebook. Pass them as options, answer
+    the questions, or edit the file. A fit refuses a schema without them.
     """
     from dpem.data.sources.files import file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.table_types import kinds_of_table  # noqa: PLC0415
