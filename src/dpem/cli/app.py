@@ -17,9 +17,9 @@ app = typer.Typer(
     name="dpem",
     help="Fit latent-variable models to sensitive tables under differential privacy.",
     epilog=(
-        "Exit codes: 0 success, 1 a bug in dpem (dpem check: the schema does not read a column; dpem audit: a "
-        "violation), 2 invalid arguments, 3 insufficient budget, 4 rows could not be read, 5 a ledger, model "
-        "or output file cannot be used, 130 interrupted. Start with: dpem demo"
+        "Exit codes: 0 success, 1 a bug in dpem (dpem check: the schema does not read a column; dpem audit: "
+        "a violation), 2 invalid arguments, 3 insufficient budget, 4 rows could not be read, 5 a ledger, "
+        "model or output file cannot be used, 130 interrupted. Start with: dpem demo"
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
