@@ -3,5 +3,5 @@
 Some functions are for the owner of the rows only. The others charge a ledger, and their results may be
 published. Each docstring says which.
 
-May import: everything up to the gate, and densities of models, but not the privacy core.
+May import: everything up to the gate, and densities of models. Never sees: the privacy core.
 """

@@ -3,7 +3,7 @@
 They follow the text of the paper if it is private and correct, and otherwise change as little as possible
 (docs/paper/methods.md). Use them as baselines.
 
-May import: everything up to the measures, but not planner, report and commands.
+May import: everything up to the measures. Never sees: planner, report, commands.
 """
 
 from dpem.paper.factor_analysis import FactorAnalysis

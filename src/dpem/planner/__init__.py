@@ -1,6 +1,6 @@
 """The cost of a fit and its expected noise, from public numbers alone, before any row is read.
 
-May import: the registry, estimators. Never sees rows, nor imports a particular model.
+May import: the registry, estimators. Never sees: rows, a particular model.
 """
 
 from dpem.estimator.planned_columns import ExpectedNoise

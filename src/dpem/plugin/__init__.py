@@ -2,5 +2,5 @@
 
 Their code is checked before anything is charged.
 
-May import: everything up to the estimator. Third-party code sees one row at a time.
+May import: everything up to the estimator. Never sees: more than one row at a time, in third-party code.
 """

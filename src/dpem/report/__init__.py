@@ -1,6 +1,6 @@
 """A report of a released model, as one self-contained HTML file.
 
-May import: the registry, estimators, privacy statements. Never sees rows, nor imports a particular model.
+May import: the registry, estimators, privacy statements. Never sees: rows, a particular model.
 """
 
 from dpem.estimator.summary import column_names
