@@ -22,7 +22,7 @@ from sklearn.metrics import roc_auc_score
 from synthetic_data import NAMES, load
 
 import dpem
-from dpem.measures.table_quality import auc, comparison_cells, total_variation
+from dpem.measures.table_quality import auc, comparison_codes, total_variation
 
 EPSILONS = [0.3, 1.0, 3.0]
 DELTA = 1e-5
@@ -139,7 +139,7 @@ def one(name, method, epsilon, adjacency, seed, path):
         ).fit(train)
     seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    codes, _ = comparison_cells(model.sample(len(train)), table.schema)
+    codes, _ = comparison_codes(model.sample(len(train)), table.schema)
     likelihood = model.score(test)
     np.savez(path, codes=codes, seconds=seconds, gigabytes=peak / 1e6, likelihood=likelihood)
 
@@ -214,8 +214,8 @@ def run(args):
         target = table.schema.names.index(table.target)
         for seed in range(SEEDS):
             train, test = table.split(seed)
-            train_codes, sizes = comparison_cells(train, table.schema)
-            test_codes, _ = comparison_cells(test, table.schema)
+            train_codes, sizes = comparison_codes(train, table.schema)
+            test_codes, _ = comparison_codes(test, table.schema)
             rest = (train_codes, test_codes, sizes, target, table.schema, seed)
             key = (name, "real rows", None, "", seed)
             if not lines.has(*key):

@@ -84,7 +84,9 @@ _AMERICAN = re.compile(rf"\b({'|'.join(map(str.strip, AMERICAN))})", re.IGNORECA
 _ALLOW = re.compile(r"prose: allow")
 _CODE = re.compile(r"``.*?``|`[^`]*`|<[^>]*>|\]\([^)]*\)|\$[^$]*\$|https?://\S+|\{[^}]*\}")
 # Names of others, and titles, are written as their owners write them.
-_NAMES = re.compile(r"Expectation Maximization|Analyze Gauss|colorbar|color=|\bcenter=|normalize=|--color")
+_NAMES = re.compile(
+    r"Expectation Maximization|Analyze Gauss|colorbar|color=|\bcenter=|\bcenters :|normalize=|--color"
+)
 
 
 def prose_of_markdown(text: str) -> Iterator[tuple[int, str]]:

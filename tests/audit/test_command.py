@@ -1,4 +1,4 @@
-"""`dpem audit`: what it writes, and how it ends."""
+"""`dpem audit`: its output and its exit codes."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from support.commands import called
 
 
 def test_an_audit_writes_its_findings(tmp_path, capsys):
-    """In processes of its own, with a page and a JSON object."""
+    """Audits run in separate processes; the results are a page and a JSON object."""
     page = tmp_path / "audit.md"
     found = called(capsys, "audit", "--tiny", "--only", "paper.DPLloyd", "--output", str(page), "--json")
     assert found.code == 0
@@ -48,7 +48,7 @@ def test_a_violation_ends_with_an_error(tmp_path, capsys, monkeypatch):
     assert summary(failing())[2] == ("Seeded bugs caught", 1, 1, "0 of 1")
 
 
-def test_an_interrupt_is_told(capsys, monkeypatch):
+def test_an_interrupt_is_reported(capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
@@ -56,15 +56,15 @@ def test_an_interrupt_is_told(capsys, monkeypatch):
     assert called(capsys, "audit", "--quick").code == 130
 
 
-def test_names_that_fit_no_audit(capsys):
+def test_unknown_names_raise(capsys):
     found = called(capsys, "audit", "--only", "nothing")
     assert found.code == 2
-    assert "part of the name of an audit" in found.err
+    assert "No audit has such a name" in found.err
 
 
 @pytest.mark.parametrize("size", ["tiny", "quick", "full"])
-def test_every_size_has_every_kind(size):
-    """Each audits every fit and every bug; larger ones do so more often."""
+def test_every_size_has_every_kind_of_task(size):
+    """Every size audits all fits and all bugs; larger sizes have more tasks."""
     found = tasks(size)
     assert {task.kind for task in found} == {
         "replay",
@@ -79,7 +79,7 @@ def test_every_size_has_every_kind(size):
     assert len(tasks("tiny")) <= len(found) <= len(tasks("full"))
 
 
-def test_models_are_named_as_in_other_commands():
+def test_models_have_the_names_of_other_commands():
     assert {task.name for task in tasks("tiny", "factors") if task.kind == "replay"} == {
         "FactorAnalysis",
         "FactorAnalysis, basis",
@@ -87,5 +87,5 @@ def test_models_are_named_as_in_other_commands():
     }
 
 
-def test_a_page_of_nothing():
+def test_a_page_without_findings():
     assert "0 audits" in audit_page([], "full", 0.0)

@@ -1,4 +1,4 @@
-"""Wrong input gets the error that a person needs; nothing is spent, written or lost."""
+"""Invalid input gives a helpful error; nothing is spent, written or lost."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 import dpem
 from support.commands import called, hospital
 
-# Jobs in the background ignore interrupts, and so do their children unless told otherwise.
+# Background jobs and their children ignore interrupts by default.
 PROGRAM = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from dpem.cli import run; run()"
 )
@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-c", PROGRAM]
 
 @pytest.fixture
 def desk(tmp_path, monkeypatch):
-    """Make a folder with a table, its schema and an untouched ledger, to work in."""
+    """Create a folder with a table, its schema and an unused ledger, and change to it."""
     monkeypatch.chdir(tmp_path)
     _, _, ledger = hospital(tmp_path, 300)
     dpem.Ledger.create(ledger, name="demo patients", cap_epsilon=2.0, cap_delta=1e-6)
@@ -76,11 +76,11 @@ CASES = {
         2,
         ["kind of column 'age'"],
     ),
-    "no TOML": (with_file("patients.toml", "[age\n"), FIT, 2, ["patients.toml", "TOML"]),
+    "invalid TOML": (with_file("patients.toml", "[age\n"), FIT, 2, ["patients.toml", "TOML"]),
     "no schema": (lambda d: (d / "patients.toml").unlink(), FIT, 2, ["patients.toml", "No such file"]),
     "no table": (lambda d: (d / "patients.csv").unlink(), FIT, 2, ["'patients.csv'", "found no file"]),
     "empty table": (with_file("patients.csv", ""), FIT, 2, ["patients.csv", "header line"]),
-    "no Parquet": (
+    "invalid Parquet": (
         with_file("patients.parquet", "PAR1 no"),
         FIT.replace("patients.csv", "patients.parquet"),
         4,
@@ -97,11 +97,16 @@ CASES = {
     "epsilon": (nothing, FIT.replace("-e 1", "-e -1"), 2, ["epsilon", "-1"]),
     "delta": (nothing, FIT + " --delta 2", 2, ["delta", "2"]),
     "components": (nothing, FIT.replace("-k 2", "-k 0"), 2, ["n_components"]),
-    "no number": (nothing, FIT.replace("-e 1", "-e much"), 2, ["--epsilon", "valid number"]),
-    "option that is none": (nothing, FIT + " --espilon 3", 2, ["--espilon"]),
+    "not a number": (nothing, FIT.replace("-e 1", "-e much"), 2, ["--epsilon", "valid number"]),
+    "unknown option": (nothing, FIT + " --espilon 3", 2, ["--espilon"]),
     "target of a mixture": (nothing, FIT + " --target ward", 2, ["--target", "--model table"]),
     "existing output": (with_file("m.dpem", "mine"), FIT, 5, ["'m.dpem'", "exists", "--overwrite"]),
-    "output in no folder": (nothing, FIT.replace("m.dpem", "no/m.dpem"), 5, ["'no/m.dpem'", "No such file"]),
+    "output in a missing folder": (
+        nothing,
+        FIT.replace("m.dpem", "no/m.dpem"),
+        5,
+        ["'no/m.dpem'", "No such file"],
+    ),
     "output is a folder": (lambda d: (d / "m.dpem").mkdir(), FIT, 5, ["'m.dpem'", "folder"]),
     "ledger of another data set": (other_ledger(name="staff"), FIT, 5, ["'demo patients'", "'staff'"]),
     "ledger of another relation": (
@@ -110,9 +115,9 @@ CASES = {
         2,
         ["add_remove", "replace_one"],
     ),
-    "no column of persons": (nothing, FIT + " --person who", 2, ["'who'"]),
+    "missing person column": (nothing, FIT + " --person who", 2, ["'who'"]),
     "ledger of persons": (other_ledger(rows_per_person=4), FIT, 2, ["privacy unit"]),
-    "ledger that is none": (
+    "invalid ledger": (
         with_file("patients.ledger", "ledger"),
         FIT,
         5,
@@ -145,11 +150,11 @@ CASES = {
         2,
         ["categories", "'ward'"],
     ),
-    "model that is none": (nothing, "sample patients.csv -n 3", 5, ["'patients.csv'"]),
+    "invalid model": (nothing, "sample patients.csv -n 3", 5, ["'patients.csv'"]),
     "no model": (nothing, "report nothing.dpem -o r.html", 5, ["nothing.dpem", "does not exist"]),
     "rows": (nothing, "sample x.dpem -n 0", 2, ["--rows 0"]),
     "ending of output": (nothing, "sample x.dpem -o rows.xls", 2, ["rows.xls", ".csv"]),
-    "schema of no column": (
+    "schema of an unknown column": (
         nothing,
         "schema patients.csv -o s.toml --integer size=0:9",
         2,
@@ -161,7 +166,7 @@ CASES = {
         2,
         ["'age'", "low < high"],
     ),
-    "schema bounds are none": (
+    "schema bounds are invalid": (
         nothing,
         "schema patients.csv -o s.toml --number bmi=low",
         2,
@@ -211,7 +216,7 @@ CASES = {
         2,
         ["UTF-8"],
     ),
-    "plan with the ledger of others": (
+    "plan with a ledger of another relation": (
         other_ledger(adjacency="add_remove"),
         "plan --rows 9 -s patients.toml -m table -e 1 -l patients.ledger",
         2,
@@ -219,10 +224,10 @@ CASES = {
     ),
     "report of rows": (nothing, "report x.dpem -o r.html --rows -5", 2, ["--rows -5"]),
     "demo of rows": (nothing, "demo here --rows -5", 2, ["--rows -5"]),
-    "columns that are no number": (nothing, "plan --rows 9 -e 1 --columns \u00b2", 2, ["--columns"]),
-    "head that is no number": (nothing, "budget verify patients.ledger --head \u00b2:x", 2, ["NUMBER:HASH"]),
+    "number of columns is not a number": (nothing, "plan --rows 9 -e 1 --columns \u00b2", 2, ["--columns"]),
+    "head is not a number": (nothing, "budget verify patients.ledger --head \u00b2:x", 2, ["NUMBER:HASH"]),
     "schema delimiter": (semicolons, "schema patients.csv -o s.toml --integer age=0:9", 2, ["--delimiter"]),
-    "plan of what": (nothing, "plan --rows 100 -e 1", 2, ["--schema", "--columns"]),
+    "plan without columns": (nothing, "plan --rows 100 -e 1", 2, ["--schema", "--columns"]),
     "plan accuracy": (nothing, "plan --rows 100 -e 1 --columns 2 -a weight=1", 2, ["'weight'", "'x0'"]),
     "plan pairs": (nothing, "plan --rows 100 -e 1 --columns 2 -a x0", 2, ["NAME=VALUE", "--accuracy"]),
     "cap": (nothing, "budget init new.ledger --name x -e 0", 2, ["cap_epsilon"]),
@@ -246,7 +251,7 @@ def test_an_error_is_clear_and_costs_nothing(desk, capsys, name, as_json):
         message = " ".join(found.err.replace("│", " ").split())
         assert "Traceback" not in found.err
         assert found.out == ""
-        assert "defect" not in message
+        assert "A bug in dpem" not in message
     for word in words:
         assert word in message, message
     said = re.sub(r"\S+\.dpem\S*", "", message)  # names of files
@@ -255,8 +260,8 @@ def test_an_error_is_clear_and_costs_nothing(desk, capsys, name, as_json):
     assert after == before  # the ledger too: nothing was charged
 
 
-def test_a_table_without_names_shows_no_row(desk, capsys):
-    """The first line of a headerless file is a person's row: no message, file or JSON may hold it."""
+def test_a_csv_file_without_header_shows_no_row(desk, capsys):
+    """The first line of a headerless file is a private row: no message, file or JSON may contain it."""
     (desk / "patients.csv").write_text("34,27.1,HIV\n51,23.9,none\n")
     for command in (
         FIT,
@@ -269,9 +274,8 @@ def test_a_table_without_names_shows_no_row(desk, capsys):
             assert "HIV" not in found.out + found.err
             assert "27.1" not in found.out + found.err
     assert not (desk / "s.toml").exists()
-    (desk / "patients.csv").write_text(
-        "HIV,HIV,none\n" * 2
-    )  # all text: twice the same name is all that shows
+    # All fields are text, so only the duplicate name shows that there is no header.
+    (desk / "patients.csv").write_text("HIV,HIV,none\n" * 2)
     found = called(capsys, *FIT.split())
     assert found.code == 2
     assert "HIV" not in found.err
@@ -280,8 +284,8 @@ def test_a_table_without_names_shows_no_row(desk, capsys):
     assert dpem.Schema.read("s.toml").names == ("status", "third")
 
 
-def test_the_demo_removes_its_own_files_alone(desk, capsys):
-    """A folder that no demo made is refused; in one that it made, other files stay."""
+def test_the_demo_removes_only_its_own_files(desk, capsys):
+    """A folder that the demo did not create is refused; in a folder of the demo, other files stay."""
     assert called(capsys, "demo", ".", "--overwrite", "--json").json["error"]["exit_code"] == 5
     (desk / "here").mkdir()
     (desk / "here" / ".dpem-demo").touch()
@@ -290,21 +294,21 @@ def test_the_demo_removes_its_own_files_alone(desk, capsys):
     assert (desk / "here" / "thesis.txt").read_text() == "mine"
 
 
-def test_bounds_are_bought_only_where_all_can_be_paid(desk, capsys):
-    """A ledger that cannot pay for bounds and model together pays for neither; lost bounds end the fit."""
+def test_bounds_are_charged_only_if_the_ledger_covers_the_model_too(desk, capsys):
+    """If the ledger does not cover bounds and model, it is charged for neither; lost bounds end the fit."""
     (desk / "patients.toml").write_text('[age]\nkind = "integer"\n[bmi]\nkind = "continuous"\n')
     found = called(capsys, *FIT.replace("-e 1", "-e 2.1").split(), "--estimate-bounds", "0.1", "--json")
     assert found.json["error"]["type"] == "InsufficientBudgetError"
     assert found.json["error"]["notes"] == []
     assert dpem.Ledger("patients.ledger").history() == []
     found = called(capsys, *FIT.replace("-e 1", "-e 0.01").split(), "--estimate-bounds", "0.1", "--json")
-    assert "stand out of the noise for 'age', 'bmi'" in found.json["error"]["message"]
+    assert "estimated bounds for 'age', 'bmi', got only noise" in found.json["error"]["message"]
     assert found.json["error"]["notes"] == []
     assert not list(desk.glob("*.partial"))
 
 
-def test_a_fit_that_is_refused_a_transcript_leaves_it_alone(desk, capsys):
-    """Two fits to one output: the second is refused, and what the first writes to is still there."""
+def test_a_refused_fit_keeps_the_resume_file_of_another(desk, capsys):
+    """If two fits have the same output, the second is refused and the resume file of the first stays."""
     with dpem.resumable(desk / "m.dpem.partial"):
         found = called(capsys, *FIT.split(), "--json")
         assert found.json["error"]["type"] == "ResumeFileError"
@@ -312,8 +316,8 @@ def test_a_fit_that_is_refused_a_transcript_leaves_it_alone(desk, capsys):
     assert dpem.Ledger("patients.ledger").history() == []
 
 
-def test_a_closed_pipe_is_no_defect(desk):
-    """Standard output that ends early, as `head` does, ends the command quietly."""
+def test_a_closed_pipe_is_not_an_error(desk):
+    """If the reader of standard output closes the pipe, as `head` does, the command ends quietly."""
     pipeline = f"set -o pipefail; {shlex.join(COMMAND)} budget show patients.ledger | true"
     done = subprocess.run(["bash", "-c", pipeline], capture_output=True, text=True)
     assert done.returncode == 0
@@ -321,8 +325,8 @@ def test_a_closed_pipe_is_no_defect(desk):
 
 
 def test_a_read_only_output_is_refused_before_the_charge(desk, capsys):
-    """Where a file cannot be replaced or made, that shows before anything is spent."""
-    if os.geteuid() == 0:  # whom permissions do not bind: /proc takes no file from anyone
+    """If the output cannot be written, the error comes before any charge."""
+    if os.geteuid() == 0:  # root ignores permissions, but cannot create files in /proc
         command = FIT.replace("m.dpem", "/proc/m.dpem")
     else:
         desk.joinpath("closed").mkdir(mode=0o500)
@@ -333,7 +337,7 @@ def test_a_read_only_output_is_refused_before_the_charge(desk, capsys):
     assert dpem.Ledger("patients.ledger").history() == []
 
 
-def test_overwrite_replaces_and_nothing_else_does(desk, capsys):
+def test_only_overwrite_replaces_an_output(desk, capsys):
     assert called(capsys, *FIT.split()).code == 0
     first = (desk / "m.dpem").read_bytes()
     assert called(capsys, *FIT.split()).code == 5
@@ -343,8 +347,8 @@ def test_overwrite_replaces_and_nothing_else_does(desk, capsys):
     assert len(dpem.Ledger("patients.ledger").history()) == 2
 
 
-def test_a_cell_that_is_not_declared_shows_nowhere(desk, capsys):
-    """Unknown categories, text for numbers and lines that are no rows neither raise nor are told."""
+def test_an_undeclared_cell_is_never_shown(desk, capsys):
+    """Unknown categories, text in numeric columns and broken lines neither raise nor appear in a message."""
     with (desk / "patients.csv").open("a") as table:
         table.write("P9,old,,9999,x,y,alien,moon,maybe,?\nbroken line\n")
     found = called(capsys, *FIT.split())
@@ -356,10 +360,10 @@ def test_a_cell_that_is_not_declared_shows_nowhere(desk, capsys):
     assert not {"alien", "moon", "maybe"} & set((found.out + found.err).split())
 
 
-def test_an_interrupted_fit_goes_on_and_pays_once(desk):
-    """Ctrl-C after the charge: no output, and the same command goes on without paying again.
+def test_an_interrupted_fit_continues_without_another_charge(desk):
+    """After Ctrl-C there is no output; the same command continues and is not charged again.
 
-    (What a kill leaves is tested in tests/gate/test_resume.py: the file is the same.)
+    Kills are tested in tests/gate/test_resume.py, with the same resume file.
     """
     hospital(desk, 60_000)
     arguments = FIT.replace("age,bmi", "age,bmi,systolic,hba1c,stay").replace("-k 2", "-k 5").split()
@@ -383,7 +387,7 @@ def test_an_interrupted_fit_goes_on_and_pays_once(desk):
     assert not (desk / "m.dpem").exists()
     ledger = dpem.Ledger("patients.ledger")
     assert len(ledger.history()) == 1
-    # Other arguments are another fit: refused, nothing charged, nothing lost.
+    # A fit with other arguments is refused; nothing is charged or lost.
     other = subprocess.run([*COMMAND, *arguments, "--json", "-e", "0.5"], capture_output=True, text=True)
     assert other.returncode == 5
     assert "m.dpem.partial" in json.loads(other.stdout)["error"]["message"]

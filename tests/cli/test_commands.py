@@ -1,4 +1,4 @@
-"""Every command does its work, says it to people and to programs, and leaves files whole."""
+"""Every command: its effect, its output as text and JSON, and its files."""
 
 import json
 
@@ -19,7 +19,7 @@ NUMBERS = "age,bmi,systolic,hba1c,stay"
 
 @pytest.fixture(scope="module")
 def ward(tmp_path_factory):
-    """Make a folder with a table, its schema, a ledger and two models."""
+    """Create a folder with a table, its schema, a ledger and two models."""
     folder = tmp_path_factory.mktemp("ward")
     table, schema, ledger = hospital(folder, 6000)
     assert main(["budget", "init", str(ledger), "--name", "demo patients", "--epsilon", "8", "--json"]) == 0
@@ -34,8 +34,8 @@ def ward(tmp_path_factory):
 # -- plan --------------------------------------------------------------------------------------------------
 
 
-def test_plan_says_what_python_says(ward, capsys):
-    """The JSON of a plan is that of `dpem.plan`, and people read units, room and accountants."""
+def test_plan_agrees_with_python(ward, capsys):
+    """The JSON equals the result of `dpem.plan`; the text shows units, components and accountants."""
     arguments = ["plan", "-n", 5000, "-s", ward / "patients.toml", "--columns", NUMBERS, "-k", 4, "-e", 0.5]
     arguments += ["--accuracy", "age=0.5", "--spread", "age=9", "--ledger", ward / "patients.ledger"]
     found = called(capsys, *arguments, "--json")
@@ -57,7 +57,7 @@ def test_plan_says_what_python_says(ward, capsys):
 def test_plan_without_a_schema_warns_of_small_tables(capsys):
     found = called(capsys, "plan", "--rows", 200, "--columns", 6, "-k", 10, "--epsilon", 0.1)
     assert found.code == 0
-    assert "leave room for 1" in " ".join(found.err.split())
+    assert "got enough for 1 at" in " ".join(found.err.split())
     for model in ("kmeans", "factors"):
         assert (
             called(capsys, "plan", "--rows", 9999, "--columns", 6, "-m", model, "-e", 1, "--json").code == 0
@@ -70,8 +70,8 @@ def test_plan_without_a_schema_warns_of_small_tables(capsys):
 # -- schema ------------------------------------------------------------------------------------------------
 
 
-def test_a_draft_depends_on_names_and_types_alone(tmp_path, capsys):
-    """Two tables with the same head and other rows give the same bytes; CSV asks for kinds."""
+def test_a_drafted_schema_depends_only_on_names_and_types(tmp_path, capsys):
+    """Two CSV files with the same header and different rows give the same draft; Parquet files give kinds."""
     drafts = []
     for name, rows in (("a", "31,F\n47,M\n"), ("b", "\xff\xfe,,,,\n" * 3)):
         (tmp_path / f"{name}.csv").write_bytes(("age,sex\n" + rows).encode("latin-1"))
@@ -89,7 +89,7 @@ def test_a_draft_depends_on_names_and_types_alone(tmp_path, capsys):
 
 
 def test_options_declare_a_whole_schema(ward, tmp_path, capsys):
-    """What the demo's schema says can be said in options."""
+    """Options alone reproduce the schema of the demo."""
     arguments = ["schema", ward / "patients.csv", "-o", tmp_path / "s.toml", "--drop", "patient"]
     arguments += ["--dataset", "demo patients", "--missing", "smoker"]
     for column in PATIENTS_SCHEMA.columns:
@@ -105,8 +105,8 @@ def test_options_declare_a_whole_schema(ward, tmp_path, capsys):
     assert dpem.Schema.read(tmp_path / "s.toml") == PATIENTS_SCHEMA
 
 
-def test_bounds_can_be_bought_and_say_so(ward, tmp_path, capsys):
-    """Reading values costs: the schema says how much, and the ledger was charged."""
+def test_bounds_estimated_for_a_schema_are_charged(ward, tmp_path, capsys):
+    """The ledger is charged for estimated bounds, and the schema records their cost."""
     ledger = tmp_path / "l.ledger"
     dpem.Ledger.create(ledger, name="demo patients", cap_epsilon=1.0, cap_delta=1e-6)
     arguments = ["schema", ward / "patients.csv", "-o", tmp_path / "s.toml", "--integer", "age=0:110"]
@@ -123,8 +123,8 @@ def test_bounds_can_be_bought_and_say_so(ward, tmp_path, capsys):
 # -- fit ---------------------------------------------------------------------------------------------------
 
 
-def test_a_fitted_model_is_the_librarys(ward, capsys):
-    """What the command wrote loads in Python; its charge is in the ledger with purpose and analyst."""
+def test_a_fitted_model_loads_in_python(ward, capsys):
+    """The model file loads in Python; its charge is in the ledger with purpose and analyst."""
     model = dpem.load(ward / "clusters.dpem")
     assert isinstance(model, dpem.GaussianMixture)
     assert model.privacy_.is_private
@@ -140,7 +140,7 @@ def test_a_fitted_model_is_the_librarys(ward, capsys):
 
 
 @pytest.mark.parametrize("model", ["kmeans", "factors"])
-def test_other_models_are_fitted_too(ward, tmp_path, capsys, model):
+def test_other_models_can_be_fitted(ward, tmp_path, capsys, model):
     output = tmp_path / "m.dpem"
     found = called(
         capsys,
@@ -169,8 +169,8 @@ def test_other_models_are_fitted_too(ward, tmp_path, capsys, model):
     assert called(capsys, "report", output, "-o", tmp_path / "r.html").code == 0
 
 
-def test_estimated_bounds_cost_a_share_of_the_whole(ward, tmp_path, capsys):
-    """A ledger with exactly the stated epsilon pays for bounds and model together."""
+def test_estimated_bounds_cost_a_share_of_epsilon(ward, tmp_path, capsys):
+    """A ledger whose cap is the stated epsilon covers bounds and model together."""
     schema, ledger, output = tmp_path / "s.json", tmp_path / "l.ledger", tmp_path / "m.dpem"
     columns = {"age": {"kind": "integer", "bounds": [0, 110]}, "bmi": {"kind": "continuous"}}
     schema.write_text(json.dumps(columns))
@@ -195,7 +195,7 @@ def test_estimated_bounds_cost_a_share_of_the_whole(ward, tmp_path, capsys):
     assert dpem.load(output).privacy_.bounds_source == "estimated"
 
 
-def test_seeds_do_not_touch_the_noise(ward, tmp_path, capsys):
+def test_seeds_do_not_determine_the_noise(ward, tmp_path, capsys):
     means = []
     for name in "ab":
         output = tmp_path / f"{name}.dpem"
@@ -225,8 +225,8 @@ def test_seeds_do_not_touch_the_noise(ward, tmp_path, capsys):
 # -- sample and predict ------------------------------------------------------------------------------------
 
 
-def test_sampled_rows_have_the_schema(ward, tmp_path, capsys):
-    """CSV and Parquet, from both kinds of model, parse back to the schema without a changed cell."""
+def test_sampled_rows_conform_to_the_schema(ward, tmp_path, capsys):
+    """The schema reads every cell of sampled CSV and Parquet files, of both kinds of model."""
     for model, names in (("clusters", NUMBERS.split(",")), ("table", list(PATIENTS_SCHEMA.names))):
         schema = PATIENTS_SCHEMA.select(names)
         for ending in ("csv", "parquet"):
@@ -244,15 +244,15 @@ def test_sampled_rows_have_the_schema(ward, tmp_path, capsys):
     assert first == called(capsys, "sample", ward / "table.dpem", "-n", 5, "--seed", 1, "--json").json["rows"]
 
 
-def test_rows_in_parts_are_not_repeated(ward, capsys, monkeypatch):
-    """A seed gives one stream: the second part of a large sample is not the first again."""
-    monkeypatch.setattr("dpem.cli.sample._AT_ONCE", 50)
+def test_batches_of_a_sample_differ(ward, capsys, monkeypatch):
+    """All batches share one random stream, so the second batch does not repeat the first."""
+    monkeypatch.setattr("dpem.cli.sample._BATCH_ROWS", 50)
     rows = called(capsys, "sample", ward / "clusters.dpem", "-n", 100, "--seed", 1, "--json").json["rows"]
     assert len(rows) == 100
     assert rows[:50] != rows[50:]
 
 
-def test_given_values_hold(ward, tmp_path, capsys):
+def test_sampled_rows_have_the_given_values(ward, tmp_path, capsys):
     output = tmp_path / "s.csv"
     given = ["--given", "ward=surgery", "--given", "age=40", "--given", "smoker="]
     assert called(capsys, "sample", ward / "table.dpem", "-n", 50, "-o", output, *given).code == 0
@@ -266,7 +266,7 @@ def test_given_values_hold(ward, tmp_path, capsys):
         assert word in found.err
 
 
-def test_predictions_are_the_librarys(ward, tmp_path, capsys):
+def test_predictions_agree_with_python(ward, tmp_path, capsys):
     table = pd.read_csv(ward / "patients.csv")
     clusters = dpem.load(ward / "clusters.dpem")
     output = tmp_path / "p.parquet"
@@ -278,12 +278,11 @@ def test_predictions_are_the_librarys(ward, tmp_path, capsys):
     output = tmp_path / "w.csv"
     found = called(capsys, "predict", ward / "table.dpem", ward / "patients.csv", "-o", output)
     assert "as sensitive as the rows" in found.out
-    assert "6000" not in found.out.replace(",", "")  # how many rows there are may be private
+    assert "6000" not in found.out.replace(",", "")  # the number of rows may be private
     expected = list(dpem.load(ward / "table.dpem").predict(table))
     assert list(pd.read_csv(output)["ward"]) == expected
-    table.drop(columns="ward").to_csv(
-        tmp_path / "others.csv", index=False
-    )  # what is to be predicted is not there
+    # The table may lack the target, which is predicted.
+    table.drop(columns="ward").to_csv(tmp_path / "others.csv", index=False)
     assert (
         called(
             capsys, "predict", ward / "table.dpem", tmp_path / "others.csv", "-o", output, "--overwrite"
@@ -293,8 +292,8 @@ def test_predictions_are_the_librarys(ward, tmp_path, capsys):
     assert list(pd.read_csv(output)["ward"]) == expected
 
 
-def test_parts_are_numbered_alike_everywhere(ward, tmp_path, capsys):
-    """Component 1 of `fit`, of the report and of `predict` is the same one."""
+def test_components_have_the_same_numbers_everywhere(ward, tmp_path, capsys):
+    """`fit`, the report and `predict` number components alike."""
     model = dpem.load(ward / "clusters.dpem")
     frame = pd.DataFrame(model.means_, columns=NUMBERS.split(","))
     frame.to_csv(tmp_path / "means.csv", index=False)
@@ -309,7 +308,7 @@ def test_parts_are_numbered_alike_everywhere(ward, tmp_path, capsys):
     assert [cells[1].value for _, cells in profile.rows] == list(model.means_[:, 0])
 
 
-def test_models_without_privacy_are_warned_of(ward, tmp_path, capsys):
+def test_non_private_models_give_a_warning(ward, tmp_path, capsys):
     table = pd.read_csv(ward / "patients.csv")
     plain = dpem.GaussianMixture(2, epsilon=np.inf, schema=PATIENTS_SCHEMA.select(["age", "bmi"])).fit(table)
     plain.save(tmp_path / "plain.dpem")
@@ -323,7 +322,7 @@ def test_models_without_privacy_are_warned_of(ward, tmp_path, capsys):
 # -- budget ------------------------------------------------------------------------------------------------
 
 
-def test_the_ledger_is_shown_and_checked(ward, tmp_path, capsys):
+def test_the_ledger_is_shown_and_verified(ward, tmp_path, capsys):
     ledger = ward / "patients.ledger"
     shown = called(capsys, "budget", "show", ledger, "--json").json
     assert [spend["number"] for spend in shown["spends"]] == [1, 2]
@@ -345,8 +344,8 @@ def test_the_ledger_is_shown_and_checked(ward, tmp_path, capsys):
     assert not (tmp_path / "r.html").exists()
 
 
-def test_a_charge_must_be_that_of_the_model(ward, tmp_path):
-    """A model that points at another's record is found out: the events differ, or the purpose."""
+def test_a_charge_must_belong_to_the_model(ward, tmp_path):
+    """A model that names the record of another model fails verification, and so does one without a charge."""
     ledger = dpem.Ledger(ward / "patients.ledger")
     model, other = dpem.load(ward / "clusters.dpem"), dpem.load(ward / "table.dpem")
     model.verify_charge(ledger)
@@ -383,13 +382,13 @@ def test_every_command_has_help_with_an_example(name, capsys):
     assert "--json" in shown.out
 
 
-def test_the_version_is_told(capsys):
+def test_the_version_is_printed(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"dpem {dpem.__version__}\n"
 
 
-def test_a_defect_shows_no_value(ward, tmp_path, capsys, monkeypatch):
-    """What a library says may hold a cell of the table: only the kind and the place of an error are told."""
+def test_an_unexpected_exception_shows_no_value(ward, tmp_path, capsys, monkeypatch):
+    """Only type and place are reported, because the message may contain a cell of the table."""
 
     def broken(self, X, y=None):
         raise ValueError("the patient's age is 42")
@@ -415,8 +414,8 @@ def test_a_defect_shows_no_value(ward, tmp_path, capsys, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_made_patients_are_as_declared():
-    """The demo's table lies within its public schema, and is the same every time."""
+def test_generated_patients_conform_to_their_schema():
+    """The table of the demo lies within its public schema, and is the same every time."""
     table = patients(3000, 1)
     for column in PATIENTS_SCHEMA.columns:
         _, found = column.parse(table[column.name].astype(object).to_numpy())
@@ -427,8 +426,8 @@ def test_made_patients_are_as_declared():
 # -- persons -----------------------------------------------------------------------------------------------
 
 
-def test_persons_from_the_ledger_to_the_statement(tmp_path, capsys):
-    """Of five rows each, two count; the column of persons is in no schema."""
+def test_a_whole_workflow_with_persons(tmp_path, capsys):
+    """Two of the five rows of each person are used; the person column is not part of the schema."""
     rows = np.random.default_rng(0).normal(50, 10, 5000).round(1)
     table = pd.DataFrame({"patient": [f"p{i % 1000}" for i in range(5000)], "age": rows})
     table.to_csv(tmp_path / "visits.csv", index=False)

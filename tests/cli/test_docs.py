@@ -1,4 +1,4 @@
-"""The commands in the documentation are those that work: each is run, in the order of its page."""
+"""The commands in the documentation run without errors, in the order of their page."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def run_page(name, capsys, least):
-    """Run the commands of a page, which must all succeed."""
+    """Run the commands of a page; all must succeed."""
     blocks = re.findall(r"```console\n(.*?)```", (DOCS / name).read_text(), flags=re.DOTALL)
     lines = [line for block in blocks for line in block.splitlines()]
     assert len(lines) >= least
@@ -21,11 +21,11 @@ def run_page(name, capsys, least):
         assert found.code == 0, (line, found.err)
 
 
-def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
+def test_the_commands_of_the_reference_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     run_page("reference/command.md", capsys, 12)
     assert (tmp_path / "report.html").exists()
-    # What the demo leaves: two reports, a ledger that paid twice, and nothing of the fit that it refused.
+    # The demo leaves two reports, a ledger with two charges, and no file of the refused fit.
     demo = tmp_path / "tour"
     assert all((demo / name).stat().st_size > 20_000 for name in ("clusters.html", "table.html"))
     assert len(dpem.Ledger(demo / "patients.ledger").history()) == 2
@@ -33,8 +33,8 @@ def test_the_tour_of_the_page_runs(tmp_path, monkeypatch, capsys):
     assert called(capsys, "demo", "tour", "--json").json["error"]["exit_code"] == 5
 
 
-def test_the_hour_of_a_privacy_officer(tmp_path, monkeypatch, capsys):
-    """At its end the ledger holds one charge, of what was agreed on, and the model's file knows it."""
+def test_the_commands_of_the_privacy_officers_tutorial_run(tmp_path, monkeypatch, capsys):
+    """At the end the ledger holds one charge with the agreed purpose, and the model file refers to it."""
     monkeypatch.chdir(tmp_path)
     run_page("tutorials/privacy-officer.md", capsys, 7)
     ledger = dpem.Ledger("register.ledger")

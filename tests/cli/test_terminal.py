@@ -1,4 +1,4 @@
-"""The whole way in a real terminal: from a CSV file to a report, until the budget ends."""
+"""The whole workflow in a real terminal: from a CSV file to a report, until the budget is used up."""
 
 import re
 import sys
@@ -16,7 +16,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @pytest.fixture
 def typed(tmp_path):
-    """Return a function that types a command and returns what the screen shows, and the exit code."""
+    """Return a function that types a command, and returns the text on the screen and the exit code."""
     hospital(tmp_path, 4000)
     (tmp_path / "patients.toml").unlink()
 
@@ -38,8 +38,8 @@ def typed(tmp_path):
     return type_in
 
 
-def test_how_cells_are_written_is_asked_once(typed, tmp_path):
-    """For all columns together; a wrong answer is asked for again, and the answers read the cells."""
+def test_cell_formats_are_asked_once(typed, tmp_path):
+    """One question covers all columns, and is repeated after an invalid answer."""
     (tmp_path / "shop.csv").write_text("paid;again;note\n1.234,50;ja;n/a\n".replace(";", "|"))
     answers = [
         ("paid: kind", ""),
@@ -52,11 +52,11 @@ def test_how_cells_are_written_is_asked_once(typed, tmp_path):
         ("note: bounds", "0 9"),
         ("note: unit", ""),
         ("note: may cells be missing", "y"),
-        ("numbers: decimal sign", ", ,"),  # the same twice
-        ("numbers: decimal sign", ", ."),
-        ("yes and no: two words", "ja"),
-        ("yes and no: two words", "ja nein"),
-        ("missing cells: what stands", "n/a, -9"),
+        ("numbers: decimal and thousands", ", ,"),  # the same twice
+        ("numbers: decimal and thousands", ", ."),
+        ("yes/no columns: the words", "ja"),
+        ("yes/no columns: the words", "ja nein"),
+        ("missing cells: values that mark", "n/a, -9"),
     ]
     shown, code = typed("schema shop.csv -o shop.toml --delimiter '|'", answers)
     assert code == 0
@@ -69,19 +69,19 @@ def test_how_cells_are_written_is_asked_once(typed, tmp_path):
 
 
 def test_from_a_csv_file_to_a_report(typed, tmp_path):
-    """Draft, plan, ledger, two fits, synthetic rows, reports; the third fit is refused, and says why."""
+    """Draft, plan, ledger, two fits, synthetic rows and report; a third fit is refused with the reason."""
     answers = [
         ("patient: kind", "drop"),
         ("age: kind", "integer"),
-        ("age: bounds", "0 110"),  # a space does, too
+        ("age: bounds", "0 110"),  # a space is a valid separator
         ("age: unit", "years"),
         ("age: may cells be missing", "n"),
         ("bmi: kind", ""),
-        ("bmi: bounds", "60:12"),  # reversed: it is asked for again
+        ("bmi: bounds", "60:12"),  # reversed: asked again
         ("bmi: bounds", "12:60"),
         ("bmi: unit", ""),
         ("bmi: may cells be missing", ""),
-        ("systolic: kind", "whole"),  # no kind: asked for again
+        ("systolic: kind", "whole"),  # unknown kind: asked again
         ("systolic: one of", "integer"),
         ("systolic: bounds", "70:230"),
         ("systolic: unit", "mmHg"),
@@ -97,8 +97,8 @@ def test_from_a_csv_file_to_a_report(typed, tmp_path):
         ("smoker: kind", "drop"),
         ("readmitted: kind", "boolean"),
         ("readmitted: may cells be missing", "n"),
-        ("numbers: decimal sign", ""),
-        ("yes and no: two words", ""),
+        ("numbers: decimal and thousands", ""),
+        ("yes/no columns: the words", ""),
     ]
     shown, code = typed('schema patients.csv -o patients.toml --dataset "patients 2026"', answers)
     assert code == 0
@@ -134,5 +134,5 @@ def test_from_a_csv_file_to_a_report(typed, tmp_path):
     assert code == 0
     page = (tmp_path / "report.html").read_text()
     assert "patients 2026" in page
-    assert "record 1 paid for this model" in page
+    assert "record 1 is the charge for this model" in page
     assert not list(tmp_path.glob(".*")) + list(tmp_path.glob("*.partial"))

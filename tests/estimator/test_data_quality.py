@@ -144,7 +144,7 @@ def test_a_loaded_model_needs_a_ledger_for_its_score(tmp_path):
     model = dpem.GaussianMixture(1, epsilon=1.0, bounds=(-4, 4), ledger=ledger).fit(rows)
     model.save(tmp_path / "m")
     loaded = dpem.load(tmp_path / "m")
-    with pytest.raises(InvalidArgumentError, match=r"charged to (that|the ledger) of 'rows'.*ledger="):
+    with pytest.raises(InvalidArgumentError, match=r"charged to the ledger of 'rows'.*ledger="):
         loaded.private_score(rows, epsilon=1.0)
     with pytest.raises(InvalidArgumentError, match=r"charged to the ledger of 'rows'"):
         loaded.fit(rows)

@@ -1,4 +1,4 @@
-"""Estimated bounds: charged, never silent, private by replay."""
+"""Estimated bounds: their accuracy, charge, records and warnings."""
 
 import warnings
 
@@ -29,8 +29,8 @@ def table(n=20_000, seed=0):
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_bounds_hold_the_rows_and_little_else(adjacency):
-    """On secure noise: nearly all rows are inside, and no bound is far beyond the rows."""
+def test_bounds_fit_the_rows(adjacency):
+    """Nearly all rows are within the bounds, and no bound is far beyond the rows."""
     rows = table()
     found = private_bounds(rows, epsilon=1.0, adjacency=adjacency)
     for column in found.schema.columns:
@@ -46,8 +46,8 @@ def test_bounds_hold_the_rows_and_little_else(adjacency):
     assert found.privacy.adjacency == adjacency
 
 
-def test_the_cost_travels_with_the_bounds(tmp_path):
-    """Into the schema, its file, and the statement of a fit; the ledger is charged for both."""
+def test_the_cost_is_recorded_with_the_bounds(tmp_path):
+    """The schema, its file and the statement of a fit record it; the ledger is charged for both."""
     ledger = Ledger.create(tmp_path / "l.db", name="people", cap_epsilon=2.0, cap_delta=1e-5)
     rows = table()[["age", "income"]]
     found = private_bounds(rows, epsilon=0.5, delta=1e-6, ledger=ledger)
@@ -77,7 +77,7 @@ def test_declared_bounds_are_kept_and_cost_nothing():
         private_bounds(rows, {"age": {}}, epsilon=1.0)
 
 
-def test_other_tables():
+def test_other_kinds_of_table():
     rows = table()[["age", "balance"]]
     assert private_bounds(pl.from_pandas(rows), epsilon=1.0).schema.names == ("age", "balance")
     assert private_bounds(rows.to_numpy(), epsilon=1.0).schema.names == ("x0", "x1")
@@ -87,7 +87,7 @@ def test_other_tables():
     assert found.lacking == ("name",)
 
 
-def test_columns_of_an_array_that_have_bounds():
+def test_arrays_with_bounds_for_some_columns():
     rows = table()[["age", "balance"]].to_numpy()
     half = Schema({"a": {"kind": "integer", "bounds": [0, 120]}, "b": {"kind": "continuous"}})
     found = private_bounds(rows, half, epsilon=1.0).schema
@@ -99,14 +99,14 @@ def test_columns_of_an_array_that_have_bounds():
     assert endless[1] == 1e100
 
 
-def test_what_noise_hides_stays_without_bounds():
+def test_columns_hidden_by_noise_stay_without_bounds():
     with pytest.warns(WeakSignalWarning, match="no bounds were found"):
         found = private_bounds(table(20), epsilon=0.1, delta=1e-3)
     assert found.schema.lacking == found.schema.names
 
 
-def test_a_null_does_not_show_in_the_draft():
-    """Pandas makes integers floats where one cell is null: the drafted kinds are the same."""
+def test_a_null_does_not_change_the_draft():
+    """Integers become floats in pandas if one cell is null, but the drafted kinds are the same."""
     whole = pd.DataFrame({"age": np.arange(5000) % 90})
     holed = whole.astype(float)
     holed.loc[7, "age"] = np.nan
@@ -114,8 +114,8 @@ def test_a_null_does_not_show_in_the_draft():
     assert kinds == ["continuous", "continuous"]
 
 
-def test_seeded_noise_marks_the_bounds_and_all_that_is_fitted_with_them(tmp_path):
-    """Into the schema, its file, the statement of a model, its file, and the ledger's record."""
+def test_seeded_noise_marks_the_bounds_and_models_fitted_with_them(tmp_path):
+    """The mark is in the schema, its file, the statement and file of a model, and the ledger."""
     rows = table()[["age", "income"]]
     ledger = Ledger.create(tmp_path / "l.db", name="people", cap_epsilon=9.0, cap_delta=1e-5)
     with warnings.catch_warnings():
@@ -134,8 +134,8 @@ def test_seeded_noise_marks_the_bounds_and_all_that_is_fitted_with_them(tmp_path
     model.verify_charge(ledger)
 
 
-def test_a_ledger_pays_for_bounds_before_it_pays_for_a_fit_with_them(tmp_path):
-    """Bounds that were bought without it, or from another, are refused; nothing is charged."""
+def test_a_ledger_must_have_the_charge_of_the_bounds_of_a_fit(tmp_path):
+    """Bounds estimated without this ledger are refused, and nothing is charged."""
     rows = table()[["age", "income"]]
     ledgers = [Ledger.create(tmp_path / name, name=name, cap_epsilon=9.0, cap_delta=1e-5) for name in "ab"]
     unpaid = private_bounds(rows, epsilon=0.5).schema
@@ -152,7 +152,7 @@ def test_a_ledger_pays_for_bounds_before_it_pays_for_a_fit_with_them(tmp_path):
     dpem.KMeans(2, epsilon=0.5, schema=elsewhere, ledger=ledgers[1]).fit(rows)
 
 
-def test_bounds_that_were_chosen_after_looking_say_so():
+def test_bounds_chosen_after_looking_at_rows_are_marked():
     rows = table()[["age", "income"]]
     schema = private_bounds(rows, epsilon=0.5).schema.declare({"age": {"from_rows": True}})
     model = dpem.KMeans(2, epsilon=0.5, schema=schema).fit(rows)

@@ -1,4 +1,4 @@
-"""Charged diagnostics: near the truth within their stated error, bounded, and paid for."""
+"""Charged measures of clusterings: correct within their stated error, and charged."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ def test_nicv_is_the_mean_squared_distance():
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_private_nicv(adjacency):
-    """Within eight standard errors (and grid rounding) of the truth; the statement holds the budget."""
+    """The value is within eight standard errors of the truth, and the statement has the budget."""
     released = private_nicv(X, CENTRES, epsilon=0.5, data_norm=6.0, adjacency=adjacency)
     assert abs(float(released) - nicv(X, CENTRES)) < 8 * released.standard_error + 1e-3
     assert 0 < released.standard_error < 0.5
@@ -32,7 +32,7 @@ def test_private_nicv(adjacency):
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_clipped_fraction(adjacency):
-    """Rows beyond the bounds, with NaN or infinite values count as clipped; nothing else does."""
+    """Rows beyond the bounds, with NaN or with infinite values count as clipped; no others do."""
     rows = X.copy()
     rows[:1000, 0] = np.nan
     rows[1000:2000, 1] = -np.inf
@@ -44,7 +44,7 @@ def test_clipped_fraction(adjacency):
 
 
 def test_charged_and_refused(tmp_path):
-    """Each call is charged before a row is read; a bad one spends nothing."""
+    """Each call is charged before any row is read; an invalid call spends nothing."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
     clipped_fraction(X, epsilon=0.9, bounds=(-1, 1), ledger=ledger.path)
     assert ledger.history()[0].purpose == "dpem.clipped_fraction"
@@ -60,15 +60,15 @@ def test_charged_and_refused(tmp_path):
 @pytest.mark.parametrize(
     "centers", [[1.0, 2.0, 3.0], np.zeros((0, 3)), np.zeros((2, 1)), [[np.nan, 0, 0]], [[100.0, 0, 0]]]
 )
-def test_bad_centers_are_refused_before_the_charge(tmp_path, centers):
+def test_invalid_centres_are_refused_before_the_charge(tmp_path, centers):
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
     with pytest.raises(InvalidArgumentError, match="Expected centers of shape"):
         private_nicv(X, centers, epsilon=0.1, bounds=(-3, 3), ledger=ledger)
     assert ledger.history() == []
 
 
-def test_the_value_follows_from_the_release_alone():
-    """Replayed on other rows, the released number is the same: the true count does not enter."""
+def test_the_value_depends_on_the_release_alone():
+    """Replayed on other rows, the released number is the same, so the true count is not used."""
     arguments = {"epsilon": 1.0, "bounds": (-3, 3), "adjacency": "add_remove"}
     with record() as first:
         value = private_nicv(X[:50], CENTRES, **arguments).value
@@ -76,6 +76,6 @@ def test_the_value_follows_from_the_release_alone():
         assert private_nicv(X[:49], CENTRES, **arguments).value == value
 
 
-def test_an_empty_private_table_is_no_error():
+def test_an_empty_table_does_not_raise_if_its_size_is_private():
     assert np.isfinite(clipped_fraction(X[:0], epsilon=1.0, bounds=(-1, 1), adjacency="add_remove").value)
     assert dpem.nicv(X[:0], CENTRES) == 0.0

@@ -1,4 +1,4 @@
-"""Comparing synthetic rows with real ones: by hand, with itself, and marked as not for release."""
+"""Comparisons of synthetic rows with real ones: by hand, of equal tables, and their mark."""
 
 import numpy as np
 import pandas as pd
@@ -7,7 +7,7 @@ import pytest
 import dpem
 from dpem import Schema, compare_tables
 from dpem.errors import InvalidArgumentError
-from dpem.measures.table_quality import comparison_cells
+from dpem.measures.table_quality import comparison_codes
 
 SCHEMA = Schema(
     {
@@ -25,7 +25,7 @@ def table(n, seed, shift=0.0):
     return frame
 
 
-def test_equal_tables_are_equal_and_others_are_not():
+def test_equal_and_different_tables():
     same = compare_tables(table(500, 0), table(500, 0), SCHEMA)
     assert same.one_way == same.two_way == same.three_way == 0
     apart = compare_tables(table(5000, 0), table(5000, 1, shift=50), SCHEMA)
@@ -41,20 +41,20 @@ def test_total_variation_by_hand():
     comparison = compare_tables(real, other, SCHEMA)
     assert comparison.columns.set_index("column")["total_variation"]["a"] == pytest.approx(0.5)
     assert comparison.one_way == pytest.approx(0.5 / 3)
-    codes, sizes = comparison_cells(real, SCHEMA)
+    codes, sizes = comparison_codes(real, SCHEMA)
     assert sizes == [3, 16, 16]
     assert codes[:, 0].tolist() == [0, 0, 1, 2]
 
 
-def test_it_says_that_it_is_not_for_release():
+def test_the_comparison_is_marked_as_not_for_release():
     comparison = compare_tables(table(300, 0), table(300, 1), SCHEMA, target="a")
     for text in (str(comparison), repr(comparison)):
         assert text.startswith("NOT FOR RELEASE")
-    assert 0.3 < comparison.target_auc < 0.7  # nothing is to be learned here
+    assert 0.3 < comparison.target_auc < 0.7  # the target is independent of the other columns
     assert "AUC" in str(comparison)
 
 
-def test_bad_arguments():
+def test_invalid_arguments():
     with pytest.raises(InvalidArgumentError, match="schema"):
         compare_tables(table(10, 0), table(10, 1), {"a": 1})
     with pytest.raises(InvalidArgumentError, match="target"):

@@ -1,4 +1,4 @@
-"""Latent classes, yes/no columns and counts: recovery, bits, replay, missing cells, files, checks."""
+"""Latent classes, yes/no columns and counts: recovery, bits, replays, missing cells, files, checks."""
 
 import math
 import warnings
@@ -23,7 +23,7 @@ RELATIONS = ["replace_one", "add_remove"]
 
 
 def latent_classes(n, k=3, m=8, levels=3, seed=0):
-    """Rows of codes from planted classes; their parts and tables (k, m, levels)."""
+    """Return rows of codes from known classes, with their weights and tables (k, m, levels)."""
     rng = np.random.default_rng(seed)
     parts = rng.dirichlet(np.full(k, 8.0))
     tables = rng.dirichlet(np.full(levels, 0.4), size=(k, m))
@@ -33,12 +33,12 @@ def latent_classes(n, k=3, m=8, levels=3, seed=0):
     return rows.astype(float), parts, tables
 
 
-# -- they find what was planted ----------------------------------------------------------------------------
+# -- recovery of known classes -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_planted_latent_classes_are_recovered(adjacency):
-    """20,000 rows at epsilon 1, on secure noise: every table within a few hundredths in total variation."""
+def test_known_latent_classes_are_recovered(adjacency):
+    """With 20,000 rows at epsilon 1, every table is within a few hundredths in total variation."""
     rows, parts, tables = latent_classes(20_000)
     model = CategoricalMixture(3, epsilon=1.0, bounds=(0, 2), adjacency=adjacency, random_state=0).fit(rows)
     found = np.stack(model.probabilities_, axis=1)
@@ -50,7 +50,7 @@ def test_planted_latent_classes_are_recovered(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_yes_and_no(adjacency):
+def test_yes_no_columns(adjacency):
     rng = np.random.default_rng(0)
     p = np.array([[0.9, 0.8, 0.1, 0.5], [0.1, 0.2, 0.7, 0.5]])
     z = (rng.random(20_000) < 0.3).astype(int)
@@ -72,7 +72,7 @@ def test_counts(adjacency):
 
 
 @pytest.mark.parametrize("estimator", [CategoricalMixture, BernoulliMixture, PoissonMixture])
-def test_one_component_is_the_table_of_all_rows(estimator):
+def test_one_component_gives_the_distributions_of_all_rows(estimator):
     rng = np.random.default_rng(0)
     rows = (rng.random((20_000, 3)) < [0.2, 0.5, 0.9]).astype(float)
     model = estimator(1, epsilon=2.0, bounds=(0, 1)).fit(rows)
@@ -89,7 +89,7 @@ def test_one_component_is_the_table_of_all_rows(estimator):
 
 
 def test_plain_em_raises_the_likelihood_to_a_fixed_point():
-    """Each plain step equals one written here; the likelihood never falls."""
+    """Each plain step equals the step written in this test, and the likelihood never falls."""
     rows, _, _ = latent_classes(800, k=2, m=4)
     fits = [
         CategoricalMixture(2, epsilon=math.inf, bounds=(0, 2), max_iter=j, tol=0.0, random_state=0).fit(rows)
@@ -107,7 +107,7 @@ def test_plain_em_raises_the_likelihood_to_a_fixed_point():
     assert after.score(rows) >= before.score(rows)
 
 
-def test_poisson_densities_are_those_of_scipy():
+def test_poisson_densities_agree_with_scipy():
     rows = np.random.default_rng(0).poisson([3.0, 8.0], size=(300, 2))
     model = PoissonMixture(2, epsilon=math.inf, bounds=(0, 40), random_state=0).fit(rows)
     joint = [
@@ -145,8 +145,8 @@ def families(seed, k=3):
 
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=40, deadline=None)
-def test_blocks_are_single_rows_bit_for_bit(seed):
-    """What a block says of a row is what the row says alone; norms are within the bound: Eq. (S-14)."""
+def test_blocks_agree_with_single_rows_bit_for_bit(seed):
+    """The vector of a row does not depend on its block, and its norm is within the bound of Eq. (S-14)."""
     schema = Schema({name: {"kind": "integer", "bounds": [0, 9]} for name in "abc"})
     for family, parameters, rows in families(seed):
         vectors = family.statistics_of_rows(rows, parameters)
@@ -173,7 +173,7 @@ def test_fits_do_not_depend_on_threads():
     np.testing.assert_array_equal(*found)
 
 
-# -- tables as people have them ----------------------------------------------------------------------------
+# -- realistic tables --------------------------------------------------------------------------------------
 
 SURVEY = Schema(
     {
@@ -200,8 +200,8 @@ def survey(n=8000, seed=0):
     return table, sick
 
 
-def test_mixed_categories_with_holes(tmp_path):
-    """Text, booleans, whole numbers and missing cells; words in, words out; files and predictions."""
+def test_mixed_categories_with_missing_cells(tmp_path):
+    """Text, booleans, whole numbers and missing cells can be fitted, sampled, saved and predicted."""
     table, sick = survey()
     model = CategoricalMixture(2, epsilon=2.0, schema=SURVEY, random_state=0).fit(table)
     assert model.categories_ == [("F", "M", "other"), ("I", "II", "III"), (False, True), (1, 2, 3, 4, 5)]
@@ -221,18 +221,18 @@ def test_mixed_categories_with_holes(tmp_path):
     assert np.isfinite(model.score_samples(nothing)).all()
 
 
-def test_columns_that_do_not_fit_are_named():
+def test_unsuitable_columns_are_named():
     table, _ = survey(50)
     wide = Schema({"x": {"kind": "continuous", "bounds": [0, 1]}})
     for estimator, schema, message in [
         (CategoricalMixture, wide, "column 'x' of kind 'continuous'"),
-        (BernoulliMixture, SURVEY, "yes and no.*column 'sex'"),
+        (BernoulliMixture, SURVEY, "yes/no columns.*column 'sex'"),
         (PoissonMixture, SURVEY, "columns of counts.*column 'sex'"),
         (PoissonMixture, SURVEY.select(["rating"]), "columns of counts.*column 'rating': 1 to 5"),
     ]:
         with pytest.raises(InvalidArgumentError, match=message):
             estimator(2, epsilon=1.0, schema=schema).fit(table.assign(x=0.5))
-    with pytest.raises(InvalidArgumentError, match="within 1000"):
+    with pytest.raises(InvalidArgumentError, match="at most 1000 whole numbers"):
         CategoricalMixture(2, epsilon=1.0, bounds=(0, 5000)).fit(np.zeros((50, 2)))
     with pytest.raises(InvalidArgumentError, match="n_components"):
         CategoricalMixture(0, epsilon=1.0, bounds=(0, 5)).fit(np.zeros((50, 2)))
@@ -242,7 +242,7 @@ def test_columns_that_do_not_fit_are_named():
 
 
 class SeededCategorical(CategoricalMixture):
-    """With noise from a seed: the checks compare fits with each other."""
+    """Seed the noise, because the checks compare fits with each other."""
 
     _public_name = "tests.SeededCategorical"
 
@@ -263,5 +263,5 @@ EXPECTED_FAILURES = {
 )
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
-    """Every check passes, or fails for a stated reason of privacy."""
+    """Every check passes, or fails for a documented privacy reason."""
     check(estimator)

@@ -1,4 +1,4 @@
-"""Private factor analysis: fits, bits, sensitivity by replay, basis, files, scikit-learn's checks."""
+"""Private factor analysis: fits, bits, replays, basis, files, and scikit-learn's checks."""
 
 import dataclasses
 import math
@@ -60,13 +60,13 @@ def same(one, two):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
 
-# -- it fits ---------------------------------------------------------------------------------------------
+# -- fits ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("d", [3, 8, 40])
 def test_the_density_is_close_to_that_of_the_plain_fit(d, adjacency):
-    """At a comfortable budget far closer than independent columns."""
+    """At a comfortable budget it is far closer than the density of independent columns."""
     X = factor_rows(n=30_000, d=d, k=max(1, d // 8), scale=0.2 / math.sqrt(d))
     model = seeded_fit(X, n_components=max(1, d // 8), epsilon=2.0, adjacency=adjacency)
     plain = seeded_fit(X, n_components=max(1, d // 8), epsilon=math.inf)
@@ -75,8 +75,8 @@ def test_the_density_is_close_to_that_of_the_plain_fit(d, adjacency):
     assert model.score(X) - independent > 2 * (plain.score(X) - model.score(X))
 
 
-def test_units_are_the_users():
-    """Columns in units that differ by millions: the same model in each, with bounds in those units."""
+def test_the_model_is_in_the_units_of_the_columns():
+    """Columns in units that differ by factors of millions give the same model."""
     X = factor_rows(n=20_000, d=4)
     units = np.array([1.0, 1e6, 1e-6, 1000.0])
     base = seeded_fit(X, data_norm=None, bounds=(-1, 1))
@@ -94,7 +94,7 @@ def test_bounds_may_be_far_wider_than_the_data():
 
 
 def test_heavy_tails_do_not_make_the_model_too_narrow():
-    """Student's t with four degrees of freedom: the plain fit's covariance, tails included, is found."""
+    """With Student's t of four degrees of freedom, the covariance includes the tails, as in the plain fit."""
     rng = np.random.default_rng(0)
     X = factor_rows(n=40_000, d=10, scale=0.02) * np.sqrt(4 / rng.chisquare(4, (40_000, 1)))
     model = seeded_fit(X, epsilon=3.0)
@@ -104,7 +104,7 @@ def test_heavy_tails_do_not_make_the_model_too_narrow():
 
 
 def test_rare_columns_keep_their_variance():
-    """Ones in a few rows of a thousand look as if clipped away in a frame; that must not be believed."""
+    """A column with ones in a few rows of a thousand seems to vanish by clipping, but keeps its variance."""
     rng = np.random.default_rng(0)
     latent = rng.normal(size=(20_000, 3)) @ rng.normal(size=(3, 50)) + rng.normal(size=(20_000, 50))
     often = np.exp(rng.uniform(np.log(2e-3), np.log(0.3), 50))
@@ -122,9 +122,9 @@ def test_rare_columns_keep_their_variance():
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 60])
 @pytest.mark.parametrize("d", [1, 2, 7])
 def test_few_rows_never_raise(n, d, adjacency):
-    """There is always a proper density, also where nothing can be learned."""
+    """There is always a proper density, even if nothing can be learned."""
     if n == 0 and adjacency == "replace_one":
-        return  # public, and refused
+        return  # the number of rows is public, and zero rows are refused
     X = factor_rows(n=60, d=d)[:n]
     for epsilon in (0.001, 0.5):
         model = quiet_fit(X, n_components=d, epsilon=epsilon, adjacency=adjacency)
@@ -144,7 +144,7 @@ def test_constant_columns():
 
 
 def test_advice_on_the_number_of_factors():
-    """With the factors that are allowed the directions are found; with twice as many they are noise."""
+    """With the allowed number of factors their directions are found; with twice as many they are noise."""
     n, d, epsilon = 4000, 40, 0.3
     allowed = factors_allowed(n, d, epsilon=epsilon)
 
@@ -156,17 +156,17 @@ def test_advice_on_the_number_of_factors():
         return np.linalg.norm(directions.T @ found) ** 2 / k
 
     assert overlap(allowed // 2) > 0.75
-    assert overlap(2 * allowed) < 2 * allowed / d + 0.15  # about what chance gives
+    assert overlap(2 * allowed) < 2 * allowed / d + 0.15  # random directions give k / d
     assert factors_allowed(n, d, epsilon=10 * epsilon) == d - 1
     assert factors_allowed(n, d, epsilon=epsilon, rows_per_person=4) < allowed
     assert factors_allowed(n, d, epsilon=epsilon, adjacency="add_remove") > allowed
     assert factors_allowed(400, 4096, epsilon=0.3, delta=1e-4) == 0
 
 
-def test_hidden_factors_are_announced():
-    """The warning says how many, and an epsilon that is enough."""
+def test_hidden_factors_give_a_warning():
+    """The warning states the number of factors and an epsilon that suffices."""
     X = factor_rows(n=300, d=10)
-    expected = r"room for about 1 .*epsilon of about [0-9.]+,"
+    expected = r"got enough for about 1 .*epsilon of about [0-9.]+,"
     with pytest.warns(WeakSignalWarning, match=expected) as caught:
         FactorAnalysis(4, epsilon=0.3, data_norm=1.0).fit(X)
     needed = float(str(caught[0].message).split("epsilon of about ")[1].split(",")[0])
@@ -177,7 +177,7 @@ def test_hidden_factors_are_announced():
 
 
 def pictures(n=500, side=12, seed=0):
-    """Smooth pictures of a few modes, each with its own mean removed."""
+    """Return smooth images of a few modes, each minus its own mean."""
     rng = np.random.default_rng(seed)
     basis = cosine_basis((side, side), 20, constant=False)
     mixing = np.linalg.qr(rng.normal(size=(20, 20)))[0][:, :4] * np.array([0.3, 0.25, 0.2, 0.15])
@@ -191,7 +191,7 @@ def captured(components, X):
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_a_basis_finds_more_with_the_same_budget(adjacency):
+def test_a_basis_improves_the_fit_at_the_same_budget(adjacency):
     X = pictures()
     basis = cosine_basis((12, 12), 30, constant=False)
     arguments = {"n_components": 4, "epsilon": 3.0, "data_norm": 2.0, "adjacency": adjacency}
@@ -199,19 +199,19 @@ def test_a_basis_finds_more_with_the_same_budget(adjacency):
     assert captured(with_basis.components_, X) > captured(without.components_, X) + 0.02
     assert captured(with_basis.components_, X) > captured(basis[:, :4].T, X) + 0.1
     assert with_basis.score(X) > without.score(X)
-    # What the basis leaves out is noise of the right size.
+    # The variance outside the basis is noise of the right size.
     assert np.median(with_basis.noise_variance_) == pytest.approx(1e-4, rel=2.0)
 
 
-def test_without_signal_the_basis_alone_speaks():
-    """Where noise hides everything, the factors are the first directions: a data-free baseline."""
+def test_without_signal_the_factors_are_those_of_the_basis():
+    """If noise hides everything, the factors are the first directions of the basis, without any data."""
     X = pictures(n=100)
     basis = cosine_basis((12, 12), 30, constant=False)
     model = seeded_fit(X, n_components=4, epsilon=0.01, data_norm=2.0, basis=basis)
     assert captured(model.components_, basis.T[:4] - basis.T[:4].mean(axis=0)) > 0.95
 
 
-def test_a_whole_basis_is_a_rotation():
+def test_a_complete_basis_is_a_rotation():
     X = factor_rows(n=50_000, d=5)
     rotation = np.linalg.qr(np.random.default_rng(0).normal(size=(5, 5)))[0]
     model = seeded_fit(X, basis=rotation, epsilon=3.0)
@@ -242,7 +242,7 @@ def test_cosine_images():
 
 
 def test_more_columns_than_fit_a_dense_model(monkeypatch):
-    """The same path as thousands of columns take: leading eigenvectors alone, and a proper density."""
+    """The path for thousands of columns uses leading eigenvectors only, and gives a proper density."""
     monkeypatch.setattr(factor_round, "LARGEST_DENSE", 20)
     monkeypatch.setattr(factor_fit, "LARGEST_DENSE", 20)
     monkeypatch.setattr(factor_em, "LARGEST_DENSE", 20)
@@ -259,8 +259,8 @@ def test_more_columns_than_fit_a_dense_model(monkeypatch):
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("basis", [None, np.eye(6)[:, :4]])
-def test_the_same_bits_in_any_order_block_size_and_thread_count(basis, adjacency):
-    """Sums are exact, so nothing about how they are made can show."""
+def test_the_model_is_independent_of_order_block_size_and_threads(basis, adjacency):
+    """Sums are exact, so the order of summation does not show."""
     X = factor_rows(n=700)
     arguments = {"basis": basis, "adjacency": adjacency}
     base = seeded_fit(X, n_jobs=1, **arguments)
@@ -273,7 +273,7 @@ def test_the_same_bits_in_any_order_block_size_and_thread_count(basis, adjacency
         same(seeded_fit(X[:100], **arguments), small)
 
 
-def test_every_frame_gives_the_same_model():
+def test_every_kind_of_table_gives_the_same_model():
     X = factor_rows(n=1000, d=3)
     base = seeded_fit(X)
     for frame in (pd.DataFrame(X, columns=list("abc")), pl.DataFrame(X, schema=list("abc"))):
@@ -292,7 +292,7 @@ def test_every_frame_gives_the_same_model():
 
 
 def test_the_number_of_rows_stays_private(tmp_path):
-    """Under add/remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
+    """With add_remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
     X = factor_rows(n=3000)
     with record() as transcript:
         model = quiet_fit(X, adjacency="add_remove")
@@ -343,7 +343,7 @@ def test_ledger_statement_and_plan(tmp_path, adjacency):
         {"bounds": (0, 1)},
     ],
 )
-def test_bad_arguments_spend_nothing(tmp_path, arguments):
+def test_invalid_arguments_spend_nothing(tmp_path, arguments):
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-5)
     good = {"n_components": 2, "epsilon": 1.0, "data_norm": 1.0, "ledger": ledger}
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
@@ -366,8 +366,8 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
 
 
 @pytest.mark.all_draws
-def test_an_interrupt_leaves_no_parameters_beside_another_fits_statement(tmp_path, monkeypatch):
-    """Interrupted anywhere, a model is the old one, whole; and the error says that the charge stays."""
+def test_an_interrupted_fit_leaves_the_old_model_complete(tmp_path, monkeypatch):
+    """After an interrupt anywhere the model is unchanged, and the error says that the charge stays."""
     X = factor_rows(n=500)
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=20.0, cap_delta=1e-5)
     model = FactorAnalysis(1, epsilon=1.0, data_norm=1.0).fit(X)
@@ -410,7 +410,7 @@ def test_noise_that_cannot_be_drawn_is_refused_before_the_charge(tmp_path, adjac
 
 @pytest.mark.parametrize(("n", "d"), [(4000, 6), (80, 200)])
 def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
-    """At least as likely as scikit-learn's, from more starts; the same covariance where both converge."""
+    """It is at least as likely as scikit-learn's, with the same covariance if both converge."""
     X = factor_rows(n=n, d=d)
     model = FactorAnalysis(2, epsilon=math.inf, data_norm=100.0, random_state=0).fit(X)
     plain = PlainFactorAnalysis(2, max_iter=5000, tol=1e-8, svd_method="lapack").fit(X)
@@ -431,8 +431,8 @@ def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
 
 
 @pytest.mark.all_draws
-def test_standard_errors_are_those_of_the_noise():
-    """Replaying all releases with fresh noise in the last moment spreads parameters as stated.
+def test_standard_errors_agree_with_fresh_noise():
+    """With fresh noise in the last moment, replayed fits vary by the stated standard errors.
 
     Of the mean, what noise could do is stated, though a move that noise explains is not made.
     """
@@ -468,8 +468,8 @@ def fitted():
     return quiet_fit(factor_rows(), epsilon=2.0)
 
 
-def test_methods_are_those_of_scikit_learn(fitted):
-    """scikit-learn's own class with the same parameters agrees on everything."""
+def test_methods_agree_with_scikit_learn(fitted):
+    """scikit-learn's class with the same parameters gives the same results."""
     X = factor_rows(n=50)
     plain = PlainFactorAnalysis(2)
     plain.components_, plain.noise_variance_ = fitted.components_, fitted.noise_variance_
@@ -503,8 +503,8 @@ def clone_state(model):
     return again
 
 
-def test_nan_is_refused_where_nothing_private_can_leak(fitted):
-    """Rows to transform are the caller's own; rows to fit are private, and count as the centre."""
+def test_nan_is_refused_by_methods_but_not_by_fit(fitted):
+    """A row with NaN in a private fit counts as the centre, because an error would reveal it."""
     X = factor_rows(n=20)
     X[3, 2] = np.nan
     for method in (fitted.transform, fitted.score_samples, fitted.score):
@@ -514,13 +514,13 @@ def test_nan_is_refused_where_nothing_private_can_leak(fitted):
 
 @pytest.mark.parametrize("d", [300, 1100])
 def test_many_columns_repeat_bit_for_bit(d):
-    """Where nothing stands above the noise, eigenvectors are ambiguous; they still are the same."""
+    """Eigenvectors are the same each time, even if nothing stands out of the noise."""
     X = 0.01 * np.random.default_rng(0).normal(size=(40, d))
     same(seeded_fit(X), seeded_fit(X))
 
 
 def test_a_mean_beyond_the_ball_is_corrected():
-    """A noisy centre that was moved into the ball is where the next round starts from."""
+    """The next round starts from the noisy centre after it was moved into the ball."""
     model = seeded_fit(
         np.full((2000, 2), 0.69) + 0.001 * factor_rows(n=2000, d=2), n_components=1, epsilon=5.0
     )
@@ -536,14 +536,14 @@ def test_in_a_pipeline():
     assert np.isfinite(pipeline.score(X))
 
 
-def test_nothing_before_the_fit():
+def test_methods_raise_before_the_fit():
     model = FactorAnalysis(2, epsilon=1.0, data_norm=1.0)
     for use in (lambda: model.sample(3), model.get_covariance, lambda: model.transform([[0.0, 0.0]])):
         with pytest.raises(NotFittedError):
             use()
 
 
-def test_verbose_tells_public_facts(capfd):
+def test_verbose_prints_public_facts(capfd):
     FactorAnalysis(2, epsilon=1.0, data_norm=1.0, verbose=1).fit(factor_rows())
     assert "[FactorAnalysis] moment 4 of 4" in capfd.readouterr().err
 
@@ -588,7 +588,7 @@ def test_save_and_load(tmp_path, basis, adjacency):
 
 
 class SeededFactorAnalysis(FactorAnalysis):
-    """Two fits of the same rows agree, as scikit-learn's checks want it: the noise repeats."""
+    """Repeat the noise, because scikit-learn's checks compare two fits of the same rows."""
 
     def fit(self, X, y=None):
         with insecure_noise(0):
@@ -607,5 +607,5 @@ EXPECTED_FAILURES = {
 )
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
-    """Every check passes, or fails for a stated reason of privacy."""
+    """Every check passes, or fails for a documented privacy reason."""
     check(estimator)

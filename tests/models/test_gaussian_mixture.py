@@ -1,4 +1,4 @@
-"""The private mixture: fits, bits, sensitivity by replay, relations, files, and scikit-learn's checks."""
+"""The private Gaussian mixture: fits, bits, replays, relations, files, and scikit-learn's checks."""
 
 import dataclasses
 import math
@@ -55,7 +55,7 @@ def same(one, two):
     np.testing.assert_array_equal(one.background_.weights, two.background_.weights)
 
 
-# -- it fits ---------------------------------------------------------------------------------------------
+# -- fits ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.all_draws
@@ -78,8 +78,8 @@ def test_separated_clusters_are_found(d, covariance_type, adjacency):
         assert model.standard_errors_[name].max() < 0.05
 
 
-def test_units_are_the_users():
-    """Other units, other bounds, the same mixture; log-densities carry the Jacobian."""
+def test_the_mixture_is_in_the_units_of_the_columns():
+    """Other units and bounds give the same mixture; log-densities differ by the Jacobian."""
     X = blobs(n=3000)
     scale, shift = np.array([64.0, 0.25]), np.array([1024.0, -8.0])
     base = seeded_fit(X, data_norm=None, bounds=(-2, 2))
@@ -92,7 +92,7 @@ def test_units_are_the_users():
 
 
 def test_many_narrow_modes():
-    """Forty modes a hundredth as wide as the map are found, most of them."""
+    """Most of forty modes, each a hundredth as wide as the map, are found."""
     rng = np.random.default_rng(3)
     modes = rng.uniform(-0.65, 0.65, (40, 2))
     X = modes[rng.integers(40, size=60_000)] + rng.normal(0, 0.008, (60_000, 2))
@@ -104,7 +104,7 @@ def test_many_narrow_modes():
 
 
 def test_far_rows_do_not_spoil_the_fit():
-    """One row in a hundred far out: components stay on the clusters, the background takes the rest."""
+    """With one distant row in a hundred, components stay on the clusters; the background covers the rest."""
     X = blobs(n=20_000, spread=0.02)
     X[::100] = np.random.default_rng(0).uniform(-0.7, 0.7, (200, 2))
     with_background = GaussianMixture(3, epsilon=1.0, data_norm=1.0, random_state=0).fit(X)
@@ -119,9 +119,9 @@ def test_far_rows_do_not_spoil_the_fit():
 @pytest.mark.parametrize("covariance_type", KINDS)
 @pytest.mark.parametrize("n", [0, 1, 2, 5, 60])
 def test_few_rows_never_raise(n, covariance_type, adjacency):
-    """There is always a proper density, also where nothing can be learned."""
+    """There is always a proper density, even if nothing can be learned."""
     if n == 0 and adjacency == "replace_one":
-        return  # public, and refused
+        return  # the number of rows is public, and zero rows are refused
     X = blobs(n=60)[:n]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -134,10 +134,10 @@ def test_few_rows_never_raise(n, covariance_type, adjacency):
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
-def test_fewer_components_are_announced():
-    """The warning says how many fit, and which epsilon all of them would need; it is about right."""
+def test_fewer_components_give_a_warning():
+    """The warning states the number of fitted components and an epsilon that suffices for all of them."""
     X = blobs(n=2000, d=4)
-    expected = r"room for 1, which .* epsilon of about"
+    expected = r"got enough for 1 at .* epsilon of about"
     with pytest.warns(FewerComponentsWarning, match=expected) as caught:
         model = GaussianMixture(6, epsilon=0.05, data_norm=1.0, delta=1e-6).fit(X)
     assert model.n_components_ == len(model.weights_) == 1
@@ -153,22 +153,22 @@ def test_fewer_components_are_announced():
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 def test_one_component_is_not_biased_by_clipping(d):
-    """The variance of a Gaussian, to a hundredth or two, at a budget whose noise is far smaller."""
+    """At small noise the variance of a Gaussian is correct within one or two hundredths."""
     X = np.random.default_rng(0).normal(size=(100_000, d))
     model = GaussianMixture(1, epsilon=20.0, delta=1e-7, data_norm=8.0).fit(X)
     np.testing.assert_allclose(np.diag(model.covariances_[0]), X.var(axis=0), rtol=0.025)
 
 
 def test_bounds_may_be_far_wider_than_the_data():
-    """Two clusters a ten-thousandth of the range wide are told apart: the start looks where the pool is."""
+    """Two clusters a ten-thousandth of the range wide are separated: the start looks near the pool."""
     rng = np.random.default_rng(0)
     X = np.concatenate([rng.normal(3e5 + shift, 100, (10_000, 1)) for shift in (-500, 500)])
     model = GaussianMixture(2, epsilon=5.0, bounds=(0, 1e6)).fit(X)
     np.testing.assert_allclose(np.sort(model.means_[:, 0]), [3e5 - 500, 3e5 + 500], atol=20)
 
 
-def test_a_warning_that_is_an_error_loses_no_fit():
-    """Under add/remove the announcement comes last: what was paid for is there."""
+def test_a_warning_raised_as_an_error_loses_no_fit():
+    """With add_remove the warning comes after the fit, so that the fitted model is kept."""
     model = GaussianMixture(8, epsilon=0.1, data_norm=1.0, adjacency="add_remove")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -179,7 +179,7 @@ def test_a_warning_that_is_an_error_loses_no_fit():
 
 
 def test_a_public_start_is_used():
-    """Means that are given replace the k-means start, and its share of the budget."""
+    """Given means replace the k-means start, which then costs no budget."""
     X = blobs()
     centres = [[0.1, 0.1], [0.2, -0.2], [-0.3, 0.3]]
     model = GaussianMixture(3, epsilon=2.0, data_norm=1.0, means_init=centres).fit(X)
@@ -194,10 +194,10 @@ def test_a_public_start_is_used():
 @pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("covariance_type", KINDS)
-def test_the_same_bits_in_any_order_block_size_and_thread_count(
+def test_the_model_is_independent_of_order_block_size_and_threads(
     covariance_type, adjacency, compiled, monkeypatch
 ):
-    """Sums are exact, so nothing about how they are made can show, compiled or not."""
+    """Sums are exact, so the order of summation does not show, with compiled kernels or without."""
     X = blobs(n=1500, d=3)
     arguments = {"covariance_type": covariance_type, "adjacency": adjacency, "max_iter": 4}
     base = seeded_fit(X, n_jobs=1, **arguments)
@@ -212,8 +212,8 @@ def test_the_same_bits_in_any_order_block_size_and_thread_count(
         same(seeded_fit(X[:200], **arguments), small)
 
 
-def test_every_frame_gives_the_same_model():
-    """NumPy, pandas and polars: one model, and names are kept."""
+def test_every_kind_of_table_gives_the_same_model():
+    """NumPy, pandas and polars give the same model, with the column names."""
     X = blobs(n=1000)
     base = seeded_fit(X)
     for frame in (pd.DataFrame(X, columns=["a", "b"]), pl.DataFrame(X, schema=["a", "b"])):
@@ -223,12 +223,12 @@ def test_every_frame_gives_the_same_model():
         np.testing.assert_array_equal(model.score_samples(frame), base.score_samples(X))
 
 
-# -- what is asked for, and what stays private ---------------------------------------------------------------
+# -- releases, and what stays private ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_one_component_has_three_rounds_of_the_pool(adjacency):
-    """Then EM, beside a background that may be wide."""
+def test_one_component_has_three_rounds_of_the_pooled_gaussian(adjacency):
+    """EM with a background follows the three rounds."""
     X = blobs(n=900)
     with record() as transcript:
         GaussianMixture(1, epsilon=2.0, data_norm=1.0, max_iter=2, adjacency=adjacency).fit(X)
@@ -242,7 +242,7 @@ def test_one_component_has_three_rounds_of_the_pool(adjacency):
 
 
 def test_the_number_of_rows_stays_private(tmp_path):
-    """Under add/remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
+    """With add_remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
     X = blobs(n=3000)
     arguments = {"epsilon": 1.0, "data_norm": 1.0, "adjacency": "add_remove", "random_state": 0}
     with record() as transcript:
@@ -263,7 +263,7 @@ def test_the_number_of_rows_stays_private(tmp_path):
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_ledger_statement_and_plan(tmp_path, adjacency):
-    """A fit is charged once, in full; where the noisy number of rows shaped it, its steps cost no more."""
+    """A fit is charged once and in full; if a noisy number of rows shaped it, its steps cost no more."""
     X = blobs()
     path = tmp_path / "l"
     ledger = Ledger.create(path, name="x", cap_epsilon=1.0, cap_delta=1e-5, adjacency=adjacency)
@@ -304,8 +304,8 @@ def test_ledger_statement_and_plan(tmp_path, adjacency):
         {"bounds": (0, 1)},
     ],
 )
-def test_bad_arguments_spend_nothing(tmp_path, arguments):
-    """The house error names the argument, and the ledger stays untouched."""
+def test_invalid_arguments_spend_nothing(tmp_path, arguments):
+    """The error names the argument, and the ledger is not charged."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-5)
     good = {"n_components": 3, "epsilon": 1.0, "data_norm": 1.0, "ledger": ledger}
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
@@ -315,7 +315,7 @@ def test_bad_arguments_spend_nothing(tmp_path, arguments):
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
-    """Denormal, huge and broken rows raise and warn under no setting of numpy's error state."""
+    """Denormal, huge and invalid rows never raise or warn, whatever NumPy's error settings."""
     X = blobs(n=400)
     X[0], X[1], X[2], X[3] = [1e-200, 0], [1e308, -1e308], [np.nan, 0], [5e-324, 5e-324]
     model = GaussianMixture(2, epsilon=5.0, delta=1e-6, data_norm=1.0, adjacency=adjacency)
@@ -331,7 +331,7 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
 @pytest.mark.parametrize("covariance_type", KINDS)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_infinite_epsilon_equals_scikit_learn(covariance_type, given_means, n_jobs):
-    """From the same start and settings, every parameter to one part in a million."""
+    """From the same start and settings, all parameters agree to one part in a million."""
     X = blobs(n=5000, d=3, spread=0.2) * [1, 20, 0.1] + [5, -100, 0]
     means = X[[3, 700, 1500]] if given_means else None
     settings = {"covariance_type": covariance_type, "random_state": 3, "means_init": means, "tol": 1e-4}
@@ -351,7 +351,7 @@ def test_infinite_epsilon_equals_scikit_learn(covariance_type, given_means, n_jo
         model.private_score(X, epsilon=1.0)
 
 
-def test_plain_em_warns_where_it_does_not_converge(tmp_path):
+def test_plain_em_warns_if_it_does_not_converge(tmp_path):
     X = blobs(spread=0.3)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         GaussianMixture(3, epsilon=math.inf, data_norm=1.0, max_iter=2, tol=0).fit(X)
@@ -365,8 +365,8 @@ def test_plain_em_warns_where_it_does_not_converge(tmp_path):
 
 @pytest.mark.all_draws
 @pytest.mark.parametrize("k", [1, 3])
-def test_standard_errors_are_those_of_the_noise(k):
-    """Replaying all but the last release, fresh noise in that one spreads parameters as stated.
+def test_standard_errors_agree_with_fresh_noise(k):
+    """With all but the last release replayed, parameters vary by the stated standard errors.
 
     Averaging with earlier steps, and shrinkage that keeps small moves from showing, make the stated errors
     larger than the last release's own, never smaller.
@@ -378,7 +378,7 @@ def test_standard_errors_are_those_of_the_noise(k):
         with (
             insecure_noise(0),
             record() as transcript,
-        ):  # seeded: how much shrinkage hides depends on the noise
+        ):  # seeded, because the effect of shrinkage depends on the noise
             model = GaussianMixture(k, max_iter=2, **settings).fit(X)
     last = transcript.releases[-1]
     stddev = last.sensitivity * last.event.noise_multiplier * last.shape
@@ -413,8 +413,8 @@ def test_to_sklearn_has_the_same_density(fitted):
 
 
 @pytest.mark.parametrize("covariance_type", KINDS)
-def test_predictions_are_those_of_the_components(covariance_type):
-    """Labels and probabilities know the components alone, densities the background too."""
+def test_predictions_use_the_components_without_the_background(covariance_type):
+    """Labels and probabilities ignore the background; densities include it."""
     X = blobs(n=3000, d=3)
     model = seeded_fit(X, covariance_type=covariance_type)
     plain = PlainGaussianMixture(3, covariance_type=covariance_type)
@@ -431,7 +431,7 @@ def test_predictions_are_those_of_the_components(covariance_type):
 
 
 def test_the_density_integrates_to_one(fitted):
-    """By importance sampling from scikit-learn's copy."""
+    """The integral is estimated by importance sampling from scikit-learn's copy."""
     X, _ = fitted.to_sklearn().sample(20_000)
     volume = np.exp(
         stats.multivariate_normal(np.zeros(3), np.eye(3)).logpdf(X) - fitted.score_samples(X)
@@ -440,7 +440,7 @@ def test_the_density_integrates_to_one(fitted):
 
 
 def test_sample(fitted):
-    """Rows follow the mixture, within the bounds; the background's are marked."""
+    """Rows follow the mixture within the bounds; rows of the background are marked."""
     X, y = fitted.sample(20_000, return_components=True)
     assert X.shape == (20_000, 3)
     for k in range(3):
@@ -459,7 +459,7 @@ def test_sample(fitted):
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("covariance_type", ["full", "spherical"])
 def test_private_score(adjacency, covariance_type, tmp_path):
-    """It is the score within its error, in the user's units, and is charged."""
+    """It agrees with the score within its error, in the units of the columns, and is charged."""
     X = blobs(n=20_000) * [3, 40]
     model = GaussianMixture(
         3, epsilon=2.0, bounds=([-3, -40], [3, 40]), adjacency=adjacency, covariance_type=covariance_type
@@ -469,14 +469,14 @@ def test_private_score(adjacency, covariance_type, tmp_path):
     assert abs(released.value - model.score(X)) < 8 * released.standard_error + 1e-4
     assert released.standard_error < 0.1
     assert ledger.history()[0].purpose == "dpem.private_score"
-    with pytest.raises(InsufficientBudgetError):  # the model's own ledger pays unless another is given
+    with pytest.raises(InsufficientBudgetError):  # the ledger of the model is charged by default
         model.set_params(ledger=ledger).private_score(X, epsilon=1.0)
     with pytest.raises(NotFittedError):
         clone(model).private_score(X, epsilon=1.0)
 
 
 def test_private_score_checks_columns_before_it_charges(tmp_path):
-    """Another width, other names: an error that names them, and nothing is spent."""
+    """Another number of columns or other names raise before anything is spent."""
     frame = pd.DataFrame(blobs(), columns=["a", "b"])
     model = GaussianMixture(2, epsilon=2.0, bounds=(-1, 1)).fit(frame)
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
@@ -486,8 +486,8 @@ def test_private_score_checks_columns_before_it_charges(tmp_path):
     assert ledger.history() == []
 
 
-def test_error_of_a_private_score_counts_the_private_number_of_rows():
-    """Over many releases the spread is the stated error, under add/remove too."""
+def test_error_of_a_private_score_includes_the_noise_of_the_number_of_rows():
+    """Over many releases the spread equals the stated error, also with add_remove."""
     X = blobs(n=1000)
     for adjacency in RELATIONS:
         model = GaussianMixture(1, epsilon=5.0, data_norm=1.0, adjacency=adjacency, n_jobs=1).fit(X)
@@ -498,7 +498,7 @@ def test_error_of_a_private_score_counts_the_private_number_of_rows():
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_one_row_moves_the_private_score_within_its_sensitivity(adjacency):
-    """The densest and the emptiest place of the domain, and rows outside it."""
+    """Rows lie at the largest and smallest density of the domain, and outside it."""
     X = blobs(n=500)
     model = GaussianMixture(3, epsilon=8.0, data_norm=1.0, adjacency=adjacency).fit(X)
     best = X[model.score_samples(X).argmax()]
@@ -520,7 +520,7 @@ def test_one_row_moves_the_private_score_within_its_sensitivity(adjacency):
 @pytest.mark.parametrize("covariance_type", KINDS)
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_save_and_load(tmp_path, covariance_type, adjacency):
-    """Everything that was released comes back; densities agree; no rows, no pickle, no leftovers."""
+    """All released values are restored and densities agree; the file has no rows and no pickle."""
     frame = pd.DataFrame(blobs(), columns=["x", "y"])
     schema = Schema({name: {"kind": "continuous", "bounds": [-1, 1]} for name in frame})
     model = GaussianMixture(
@@ -557,14 +557,14 @@ def test_save_and_load(tmp_path, covariance_type, adjacency):
             dpem.load(tmp_path / "forged.npz")
 
 
-def test_nothing_before_the_fit():
+def test_methods_raise_before_the_fit():
     model = GaussianMixture(2, epsilon=1.0, data_norm=1.0)
     for use in (lambda: model.sample(3), model.to_sklearn, lambda: model.predict([[0.0, 0.0]])):
         with pytest.raises(NotFittedError):
             use()
 
 
-def test_verbose_tells_public_facts(capfd):
+def test_verbose_prints_public_facts(capfd):
     GaussianMixture(2, epsilon=1.0, data_norm=1.0, max_iter=3, verbose=1).fit(blobs())
     assert "[GaussianMixture] em 3 of 3" in capfd.readouterr().err
 
@@ -573,7 +573,7 @@ def test_verbose_tells_public_facts(capfd):
 
 
 class SeededMixture(GaussianMixture):
-    """Two fits of the same rows agree, as scikit-learn's checks want it: the noise repeats."""
+    """Repeat the noise, because scikit-learn's checks compare two fits of the same rows."""
 
     def fit(self, X, y=None):
         with insecure_noise(0):
@@ -591,12 +591,12 @@ EXPECTED_FAILURES = {
 )
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
-    """Every check passes, or fails for a stated reason of privacy."""
+    """Every check passes, or fails for a documented privacy reason."""
     check(estimator)
 
 
-def test_samples_are_as_the_schema_declares():
-    """With a schema, rows come with its names and types, whole and within bounds; without one as an array."""
+def test_samples_conform_to_the_schema():
+    """With a schema, rows have its names and types and lie within bounds; otherwise they are an array."""
     rng = np.random.default_rng(0)
     schema = dpem.Schema(
         {"age": {"kind": "integer", "bounds": [0, 100]}, "pay": {"kind": "continuous", "bounds": [0, 9]}}
@@ -618,8 +618,8 @@ def test_samples_are_as_the_schema_declares():
     assert str(factors["age"].dtype) == "int64"
 
 
-def test_columns_are_told_apart_before_what_they_share():
-    """Wide tables under much noise: each column's own variance is found long before the whole covariance.
+def test_variances_of_columns_are_found_before_covariances():
+    """With many columns and much noise, variances are found at budgets far too small for covariances.
 
     A covariance that is believed as a whole, or not at all, gains less than 3 nats over the round shape here.
     """
@@ -635,8 +635,8 @@ def test_columns_are_told_apart_before_what_they_share():
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-def test_more_steps_than_a_plan_can_have_are_refused_before_the_charge(adjacency, tmp_path):
-    """Also where a released number of rows chooses the stages: what it may choose is tried beforehand."""
+def test_too_many_steps_are_refused_before_the_charge(adjacency, tmp_path):
+    """A released number of rows may choose the stages: all possible choices are checked beforehand."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=5.0, cap_delta=1e-5, adjacency=adjacency)
     model = GaussianMixture(2, epsilon=1.0, data_norm=1.0, max_iter=1000, adjacency=adjacency, ledger=ledger)
     with pytest.raises(InvalidArgumentError, match="at most 1000 stages"):

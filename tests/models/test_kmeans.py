@@ -1,4 +1,4 @@
-"""Private k-means: exactness, sensitivity by replay, both relations, files, and scikit-learn's checks."""
+"""Private k-means: exact sums, replays, both neighbouring relations, files, and scikit-learn's checks."""
 
 import dataclasses
 import math
@@ -50,7 +50,7 @@ def seeded_fit(X, seed=5, **arguments):
             return KMeans(**settings).fit(X)
 
 
-# -- it clusters ----------------------------------------------------------------------------------------
+# -- clusters ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.all_draws
@@ -68,8 +68,8 @@ def test_separated_clusters_are_found(d, adjacency):
 
 
 @pytest.mark.all_draws
-def test_units_are_the_users():
-    """Shifting and scaling data and bounds alike moves the centres alike."""
+def test_centres_are_in_the_units_of_the_columns():
+    """Shifting and scaling data and bounds shifts and scales the centres."""
     X, _ = blobs()
     base = seeded_fit(X, data_norm=None, bounds=(-2, 2))
     moved = seeded_fit(X * 64 + 1024, data_norm=None, bounds=(-128 + 1024, 128 + 1024))
@@ -79,8 +79,8 @@ def test_units_are_the_users():
 
 
 @pytest.mark.all_draws
-def test_standard_errors_are_those_of_the_last_step():
-    """Replaying all but the last release, fresh noise in that one spreads the centres as stated."""
+def test_standard_errors_agree_with_fresh_noise_in_the_last_step():
+    """With all but the last release replayed, centres vary by the stated standard errors."""
     X, _ = blobs(n=5000)
     with record() as transcript:
         model = KMeans(3, epsilon=0.5, data_norm=1.0, random_state=0).fit(X)
@@ -100,8 +100,8 @@ def test_standard_errors_are_those_of_the_last_step():
 @pytest.mark.parametrize(
     ("n", "adjacency"), [(0, "add_remove"), *((n, relation) for n in (1, 2, 5, 40) for relation in RELATIONS)]
 )
-def test_exactly_k_centres_always(n, adjacency):
-    """Few rows, or none where their number is private, never raise: there are k finite centres."""
+def test_there_are_always_k_finite_centres(n, adjacency):
+    """Few rows, or none if their number is private, never raise."""
     X = blobs(n=40)[0][:n]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -112,7 +112,7 @@ def test_exactly_k_centres_always(n, adjacency):
 
 
 def test_many_columns_degrade_gracefully():
-    """500 columns: finite centres, no error."""
+    """With 500 columns the centres are finite."""
     X = np.random.default_rng(0).normal(0, 0.02, (300, 500))
     with pytest.warns(WeakSignalWarning, match=r"the centre of 'x0' .* and 495 more.*fewer clusters"):
         model = KMeans(4, epsilon=5.0, data_norm=1.0).fit(X)
@@ -125,8 +125,8 @@ def test_many_columns_degrade_gracefully():
 @pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("d", [2, 5])
-def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency):
-    """Sums are exact, so nothing about how they are made can show in a released model."""
+def test_the_model_is_independent_of_order_block_size_and_threads(d, adjacency):
+    """Sums are exact, so the order of summation does not show in a released model."""
     X, _ = blobs(n=2500, d=d)
     base = seeded_fit(X, adjacency=adjacency, n_jobs=1)
     shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], adjacency=adjacency, n_jobs=2)
@@ -140,8 +140,8 @@ def test_the_same_bits_in_any_order_block_size_and_thread_count(d, adjacency):
             np.testing.assert_array_equal(value, expected.standard_errors_[name])
 
 
-def test_every_frame_gives_the_same_model():
-    """NumPy, pandas and polars: one model, and names are kept."""
+def test_every_kind_of_table_gives_the_same_model():
+    """NumPy, pandas and polars give the same model, with the column names."""
     X, _ = blobs(n=1000)
     base = seeded_fit(X)
     for frame in (pd.DataFrame(X, columns=["a", "b"]), pl.DataFrame(X, schema=["a", "b"])):
@@ -157,7 +157,7 @@ def test_every_frame_gives_the_same_model():
 
 @pytest.mark.parametrize("kind", ["numpy", "pandas", "polars"])
 def test_memory_beyond_the_data_does_not_grow_with_the_rows(kind, monkeypatch):
-    """Blocks stream: beyond the rows that are kept, up to a limit, a pass needs the same for any number."""
+    """A pass streams blocks: beyond a limited cache of rows, its memory does not depend on their number."""
     keep_nothing(monkeypatch)
 
     def peak(n):
@@ -182,7 +182,7 @@ def test_memory_beyond_the_data_does_not_grow_with_the_rows(kind, monkeypatch):
 
 
 def test_ledger_statement_and_plan(tmp_path):
-    """A fit is charged once, in full; the statement repeats the plan; a second fit is refused."""
+    """A fit is charged once and in full; the statement agrees with the plan; a second fit is refused."""
     X, _ = blobs()
     path = tmp_path / "l"
     ledger = Ledger.create(path, name="x", cap_epsilon=1.0, cap_delta=1e-5)
@@ -217,8 +217,8 @@ def test_ledger_statement_and_plan(tmp_path):
         {"bounds": (0, 1)},
     ],
 )
-def test_bad_arguments_spend_nothing(tmp_path, arguments):
-    """The house error names the argument, and the ledger stays untouched."""
+def test_invalid_arguments_spend_nothing(tmp_path, arguments):
+    """The error names the argument, and the ledger is not charged."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-5)
     good = {"n_clusters": 3, "epsilon": 1.0, "data_norm": 1.0, "ledger": ledger}
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
@@ -226,8 +226,8 @@ def test_bad_arguments_spend_nothing(tmp_path, arguments):
     assert ledger.history() == []
 
 
-def test_interrupt_leaves_the_ledger_charged_and_says_so(tmp_path):
-    """Ctrl-C in the middle of a fit: the charge stays, and the traceback says that it does."""
+def test_an_interrupted_fit_stays_charged(tmp_path):
+    """After Ctrl-C in the middle of a fit the charge stays, and a note in the traceback says so."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-8)
     program = f"""
 import signal
@@ -251,7 +251,7 @@ dpem.KMeans(5, data_norm=9.0, max_iter=500, verbose=1, **budget).fit(X)
 
 
 def test_warnings_from_public_numbers():
-    """Too little signal names what would help; a careless delta is pointed out, by a noisy number too."""
+    """A weak signal gives a warning with remedies, and so does a delta too large for the number of rows."""
     X, _ = blobs(n=200)
     with pytest.warns(WeakSignalWarning, match=r"epsilon of at least .* or at most \d+ cluster"):
         KMeans(8, epsilon=0.5, data_norm=1.0).fit(X)
@@ -262,7 +262,7 @@ def test_warnings_from_public_numbers():
 
 
 def test_the_number_of_rows_stays_private(tmp_path):
-    """Under add/remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
+    """With add_remove a replayed fit of fewer rows gives the same model, plan, statement and file."""
     X, _ = blobs(n=3000)
     arguments = {"epsilon": 1.0, "data_norm": 1.0, "adjacency": "add_remove", "random_state": 0}
     with record() as transcript:
@@ -280,7 +280,7 @@ def test_the_number_of_rows_stays_private(tmp_path):
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
-    """Denormal, huge and broken rows raise and warn under no setting of numpy's error state."""
+    """Denormal, huge and invalid rows never raise or warn, whatever NumPy's error settings."""
     X = blobs(n=200)[0]
     X[0], X[1], X[2], X[3] = [1e-200, 0], [1e308, -1e308], [np.nan, 0], [5e-324, 5e-324]
     model = KMeans(2, epsilon=5.0, delta=1e-6, data_norm=1.0, adjacency=adjacency)
@@ -296,8 +296,8 @@ def test_a_callers_floating_point_settings_do_not_reveal_rows(adjacency):
 # -- epsilon = inf -------------------------------------------------------------------------------------
 
 
-def test_infinite_epsilon_is_plain_and_says_so(tmp_path):
-    """The plain fit is scikit-learn's, marked as not private, and never with a ledger."""
+def test_infinite_epsilon_gives_a_non_private_fit(tmp_path):
+    """The fit equals scikit-learn's, is marked as not private, and refuses a ledger."""
     X, _ = blobs()
     model = KMeans(3, epsilon=math.inf, data_norm=2.0, random_state=0).fit(X)
     plain = PlainKMeans(3, n_init=10, random_state=0).fit(X)
@@ -315,7 +315,7 @@ def test_infinite_epsilon_is_plain_and_says_so(tmp_path):
 
 
 def test_save_and_load(tmp_path):
-    """Everything that was released comes back; predictions agree; no rows, no pickle, no leftovers."""
+    """All released values are restored and predictions agree; the file has no rows and no pickle."""
     frame = pd.DataFrame(blobs()[0], columns=["x", "y"])
     schema = Schema({name: {"kind": "continuous", "bounds": [-1, 1]} for name in frame})
     model = KMeans(3, epsilon=1.0, schema=schema).fit(frame)
@@ -331,7 +331,7 @@ def test_save_and_load(tmp_path):
 
 
 def test_damaged_files_are_refused(tmp_path):
-    """Missing, foreign, truncated and forged files get an error; a forged claim is checked again."""
+    """Missing, foreign, truncated and forged files raise; a forged statement is detected."""
     path = tmp_path / "m"
     KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0]).save(path)
     content = path.read_bytes()
@@ -375,7 +375,7 @@ def test_saving_into_a_missing_folder_is_an_error(tmp_path):
 
 
 def test_predict_transform_score():
-    """They are scikit-learn's for the same centres, and bad rows raise there."""
+    """Results agree with scikit-learn for the same centres, and invalid rows raise."""
     X, _ = blobs()
     model = KMeans(3, epsilon=1.0, data_norm=1.0).fit(X)
     plain = PlainKMeans(3, n_init=1, init=model.cluster_centers_, max_iter=1).fit(X)
@@ -392,41 +392,41 @@ def test_predict_transform_score():
     assert not hasattr(model, "fit_predict")
 
 
-def test_sample_weights_do_not_exist():
-    """Weights would change how far one row can move the result: there is no such argument."""
+def test_there_are_no_sample_weights():
+    """Weights would change the sensitivity, so fit has no such argument."""
     with pytest.raises(TypeError, match="sample_weight"):
         KMeans(2, epsilon=1.0, data_norm=1.0).fit(blobs()[0], sample_weight=np.ones(3000))
 
 
 def test_html_shows_the_statement():
-    """The notebook view ends with the guarantee."""
+    """The view in notebooks ends with the guarantee."""
     model = KMeans(2, epsilon=1.0, data_norm=1.0)
     assert "Privacy." not in model._repr_html_()
     assert "differentially private" in model.fit(blobs()[0])._repr_html_()
 
 
-def test_verbose_tells_public_facts(capfd):
-    """Progress names the steps, on standard error."""
+def test_verbose_prints_public_facts(capfd):
+    """Progress prints the names of steps on standard error."""
     KMeans(2, epsilon=1.0, data_norm=1.0, verbose=1).fit(blobs()[0])
     assert "[KMeans] lloyd 5 of 5" in capfd.readouterr().err
 
 
 def test_set_output():
-    """The switch of scikit-learn for DataFrames works."""
+    """scikit-learn's option for DataFrame output works."""
     X, _ = blobs()
     frame = KMeans(3, epsilon=1.0, data_norm=1.0).set_output(transform="pandas").fit(X).transform(X)
     assert list(frame.columns) == ["kmeans0", "kmeans1", "kmeans2"]
 
 
-def test_scores_keep_their_digits_far_from_zero():
-    """Epoch seconds: distances of one, values of a billion."""
+def test_scores_are_precise_far_from_zero():
+    """Values such as epoch seconds are near a billion, with distances near one."""
     X, centres = blobs(n=500)
     shifted = dpem.nicv(X + 2.0**30, centres + 2.0**30)
     assert shifted == pytest.approx(dpem.nicv(X, centres), rel=1e-4)
 
 
 def test_a_schema_selects_columns_also_for_predict():
-    """Other columns, and another order, do not matter."""
+    """Additional columns and another order do not matter."""
     frame = pd.DataFrame(blobs()[0], columns=["x", "y"])
     schema = Schema({name: {"kind": "continuous", "bounds": [-1, 1]} for name in frame})
     more = frame.assign(name="text")
@@ -437,7 +437,7 @@ def test_a_schema_selects_columns_also_for_predict():
 
 
 def test_a_refused_fit_leaves_no_half_fitted_model(tmp_path):
-    """Not fitted stays not fitted, and an earlier fit stays as it was."""
+    """An estimator that was not fitted stays so, and an earlier fit stays unchanged."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=1e-5)
     model = KMeans(3, epsilon=5.0, data_norm=1.0, ledger=ledger)
     with pytest.raises(InsufficientBudgetError):
@@ -460,7 +460,7 @@ def test_clone_keeps_arguments():
 
 
 class SeededKMeans(KMeans):
-    """Two fits of the same rows agree, as scikit-learn's checks want it: the noise repeats."""
+    """Repeat the noise, because scikit-learn's checks compare two fits of the same rows."""
 
     def fit(self, X, y=None):
         with insecure_noise(0):
@@ -478,5 +478,5 @@ EXPECTED_FAILURES = {
 )
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 def test_scikit_learn_checks(estimator, check):
-    """Every check passes, or fails for a stated reason of privacy."""
+    """Every check passes, or fails for a documented privacy reason."""
     check(estimator)

@@ -1,4 +1,4 @@
-"""Columns of very different units, and centres that public knowledge holds in place."""
+"""k-means with columns in very different units, and centres clipped to public bounds."""
 
 import itertools
 import math
@@ -22,15 +22,15 @@ WIDTHS = np.array([120.0, 300_000.0])
 
 
 def apart(found, expected, units):
-    """Return how far centres are from those expected, column by column, best matched."""
+    """Return the distances of centres from the expected ones by column, for the best matching."""
     cost = np.linalg.norm((found[:, None] - expected) / units, axis=2)
     one, two = linear_sum_assignment(cost)
     return np.abs(found[one] - expected[two]).max(axis=0)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_age_and_income_are_clustered_alike(seed):
-    """8,000 rows, epsilon 1: within 6 years and 6,000 of the best of 20 plain fits on scaled columns."""
+def test_age_and_income_have_the_same_influence(seed):
+    """With 8,000 rows at epsilon 1, centres are within 6 years and 6,000 of the best of 20 plain fits."""
     rows = trial_table("age_income", seed=seed).to_numpy()
     best = PlainKMeans(3, n_init=20, random_state=0).fit(rows / WIDTHS).cluster_centers_ * WIDTHS
     model = KMeans(3, epsilon=1.0, delta=1e-6, bounds=BOUNDS).fit(rows)
@@ -56,7 +56,7 @@ def test_centres_and_means_lie_in_the_bounds(scale, epsilon):
 
 
 def test_the_default_scale_follows_the_bounds():
-    """Bounds for each column, or a schema: widths. One pair of bounds, or a ball: the columns' own units."""
+    """It is "bounds" with a schema or bounds for each column, else "none"."""
     schema = dpem.Schema({"x": {"kind": "continuous", "bounds": [0, 2]}})
     settings = {
         "bounds": ({"bounds": ([0, 0], [1, 2])}, {"schema": schema}, {"bounds": (0, 1), "scale": "bounds"}),
@@ -67,12 +67,12 @@ def test_the_default_scale_follows_the_bounds():
             assert KMeans(2, epsilon=1.0, **given)._keeps_distances == (scale == "none")
     with pytest.raises(InvalidArgumentError, match="scale"):
         KMeans(2, epsilon=1.0, bounds=(0, 1), scale="widths").fit(np.zeros((9, 2)))
-    with pytest.raises(InvalidArgumentError, match="take scale='none'"):
+    with pytest.raises(InvalidArgumentError, match="use scale='none'"):
         KMeans(2, epsilon=1.0, data_norm=1.0, scale="bounds").fit(np.zeros((9, 2)))
 
 
 def test_predictions_and_scores_are_in_widths(tmp_path):
-    """What `predict`, `transform`, `score` and `nicv` measure is what was fitted; also from a file."""
+    """`predict`, `transform`, `score` and `nicv` use the units of the fit, also after loading a file."""
     rows = trial_table("age_income", n_rows=3000).to_numpy()
     model = KMeans(3, epsilon=5.0, bounds=BOUNDS).fit(rows)
     model.save(tmp_path / "m")
@@ -100,17 +100,17 @@ def test_plain_fits_scale_too():
 
 
 def test_noise_of_a_narrow_column_follows_its_width():
-    """In the columns' own units, too: noise on ages is not that of incomes."""
+    """Also with scale="none", the noise of ages is far smaller than that of incomes."""
     rows = trial_table("age_income").to_numpy()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with insecure_noise(0):
             model = KMeans(3, epsilon=1.0, bounds=BOUNDS, scale="none").fit(rows)
-    assert model.standard_errors_["cluster_centers"][:, 0].max() < 30  # of 120; it was thousands
+    assert model.standard_errors_["cluster_centers"][:, 0].max() < 30  # ages are at most 120
 
 
 def test_stretched_rows_fill_the_ball_and_no_more():
-    """The ellipsoid holds the ball and the box; its volume is least; equal widths are left as they are."""
+    """The ellipsoid contains all rows with the least volume; equal widths stay unchanged."""
     rng = np.random.default_rng(0)
     assert column_stretch(1.0, np.full(5, 2.0)) is None
     for d in (2, 3, 8):
@@ -124,14 +124,16 @@ def test_stretched_rows_fill_the_ball_and_no_more():
             rows *= np.minimum(1.0, (widths / np.abs(rows)).min(axis=1, keepdims=True))  # on the border
             assert np.linalg.norm(rows / stretch, axis=1).max() <= 1 + 1e-9
             assert np.log(stretch).sum() <= 1e-12  # no larger than the ball
-            assert np.log(stretch).sum() <= np.log(np.sqrt(d) * widths).sum() + 1e-12  # nor than the box's
+            assert (
+                np.log(stretch).sum() <= np.log(np.sqrt(d) * widths).sum() + 1e-12
+            )  # nor than the ellipsoid of the box
     everything = column_stretch(1.0, np.array([0.1, 0.2]))
     np.testing.assert_allclose(everything, np.sqrt(2) * np.array([0.1, 0.2]))
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_a_stretched_statistic_keeps_its_sensitivity(adjacency):
-    """Whatever the rows: each vector stays within the radius, and neighbours within the sensitivity."""
+    """For any rows, vectors stay within the radius, and sums of neighbours within the sensitivity."""
     rng = np.random.default_rng(0)
     centres = np.rint(rng.uniform(-1, 1, (3, 4)) * 2.0**22)
     query = RelativeSums(centres, 2.0**21, 0.7, np.array([1e-4, 0.3, 1.1, 2.0]))
@@ -145,7 +147,7 @@ def test_a_stretched_statistic_keeps_its_sensitivity(adjacency):
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
 @pytest.mark.parametrize("scale", ["bounds", "none"])
-def test_neighbours_move_no_release_further_than_it_says(scale):
+def test_releases_of_neighbouring_tables_differ_by_at_most_the_sensitivity(scale):
     rows = trial_table("age_income", n_rows=300).to_numpy()
     model = KMeans(2, epsilon=2.0, bounds=BOUNDS, scale=scale, random_state=0)
     with record() as first:
@@ -160,8 +162,8 @@ def test_neighbours_move_no_release_further_than_it_says(scale):
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
-def test_noise_is_announced_before_the_charge(tmp_path):
-    """Columns are named with shares of their widths, and what would help; as an error it costs nothing."""
+def test_the_warning_of_noise_precedes_the_charge(tmp_path):
+    """It names columns, their noise and remedies; raised as an error, it costs nothing."""
     frame = trial_table("age_income", n_rows=400)
     ledger = dpem.Ledger.create(tmp_path / "l", name="x", cap_epsilon=9.0, cap_delta=1e-3)
     for make in (
@@ -183,7 +185,7 @@ def test_noise_is_announced_before_the_charge(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
-def test_tables_and_latent_classes_announce_noise_too():
+def test_tables_and_latent_classes_warn_of_noise_too():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"a": rng.random(200) < 0.5, "b": rng.random(200) < 0.5})
     schema = dpem.Schema({"a": {"kind": "boolean"}, "b": {"kind": "boolean"}})
@@ -193,16 +195,16 @@ def test_tables_and_latent_classes_announce_noise_too():
         dpem.MixedMixture(schema=schema, epsilon=0.05).fit(table)
 
 
-def test_a_weak_fit_says_so_and_is_there():
-    """In a warning that may be an error, in print, and in the report; a strong fit says nothing."""
+def test_a_weak_fit_gives_a_warning_after_the_fit():
+    """The warning also appears in print and in the report; a good fit has none."""
     rows = trial_table("age_income", n_rows=500).to_numpy()
     model = KMeans(8, epsilon=0.1, bounds=BOUNDS)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakSignalWarning)
         warnings.simplefilter("error", WeakFitWarning)
-        with pytest.raises(WeakFitWarning, match="of 8 centres by more than half of the way"):
+        with pytest.raises(WeakFitWarning, match="of 8 centres is larger than half of the distance"):
             model.fit(rows)
-    assert "Weak fit: Noise moves" in str(model)
-    assert "Weak fit: Noise moves" in dpem.report.render_report(model)
+    assert "Weak fit: The noise of" in str(model)
+    assert "Weak fit: The noise of" in dpem.report.render_report(model)
     strong = KMeans(3, epsilon=5.0, bounds=BOUNDS).fit(trial_table("age_income").to_numpy())
     assert "Weak" not in str(strong)

@@ -1,4 +1,4 @@
-"""The mixture on rows with missing cells: plain EM, private fits, replay, imputation."""
+"""The Gaussian mixture on rows with missing cells: plain EM, private fits, replays, imputation."""
 
 import warnings
 
@@ -39,8 +39,8 @@ def full(model):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_plain_em_is_that_of_the_textbook(kind):
-    """Five steps from the same start, beside an implementation that shares nothing with this one."""
+def test_plain_em_agrees_with_an_independent_implementation(kind):
+    """Five steps from the same start give the same parameters."""
     _, holes = table(n=300)
     holes[5] = np.nan
     arguments = {"epsilon": np.inf, "covariance_type": kind, "missing": "em", "tol": 0.0, "random_state": 0}
@@ -68,8 +68,8 @@ def test_plain_em_is_that_of_the_textbook(kind):
     assert not model.privacy_.is_private
 
 
-def test_without_holes_nothing_changes():
-    """Plain EM of complete rows is what it is without `missing`."""
+def test_missing_em_does_not_change_the_fit_of_complete_rows():
+    """Plain EM of complete rows gives the same result with and without `missing`."""
     rows, _ = table(n=800)
     plain = [
         GaussianMixture(2, epsilon=np.inf, bounds=(-2, 2), missing=m, random_state=0).fit(rows)
@@ -78,7 +78,7 @@ def test_without_holes_nothing_changes():
     np.testing.assert_allclose(plain[0].means_, plain[1].means_, rtol=1e-12)
 
 
-def test_a_column_without_cells_is_refused_by_plain_em():
+def test_plain_em_refuses_a_column_of_missing_cells():
     holes = np.column_stack([np.arange(9.0), np.full(9, np.nan)])
     with pytest.raises(InvalidArgumentError, match="known cell in every column"):
         GaussianMixture(1, epsilon=np.inf, bounds=(-2, 2), missing="em").fit(holes)
@@ -88,8 +88,8 @@ def test_a_column_without_cells_is_refused_by_plain_em():
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_close_to_the_fit_of_complete_rows(adjacency):
-    """On secure noise, with a quarter of all cells missing, off the centre of the bounds."""
+def test_private_fits_are_close_to_those_of_complete_rows(adjacency):
+    """The noise is secure, a quarter of all cells is missing, and rows lie off the centre of the bounds."""
     rows, holes = table(n=20_000)
     settings = {"epsilon": 2.0, "bounds": (-2, 6), "adjacency": adjacency, "random_state": 0}
     complete = GaussianMixture(3, **settings).fit(rows).score(rows)
@@ -98,8 +98,8 @@ def test_close_to_the_fit_of_complete_rows(adjacency):
     assert alone.score(rows) > GaussianMixture(1, **settings).fit(rows).score(rows) - 0.05
 
 
-def test_cells_that_are_missing_for_a_reason():
-    """Missing at random, not completely: the second cell is missing where the first is large. EM knows."""
+def test_cells_missing_at_random():
+    """Cells are missing at random, but not completely: EM corrects for the dependence on another column."""
     rng = np.random.default_rng(0)
     x = rng.normal(0, 1, 40_000)
     rows = np.column_stack([x, x + 0.3 * rng.normal(size=len(x))])
@@ -134,7 +134,7 @@ def test_fits_do_not_depend_on_threads(kind):
     np.testing.assert_array_equal(found[0].covariances_, found[1].covariances_)
 
 
-def test_a_schema_says_what_is_missing():
+def test_a_schema_declares_missing_cells():
     _, holes = table(n=4000)
     cells = pd.DataFrame(holes, columns=["a", "b", "c"]).astype(object)
     cells = cells.where(cells.notna(), "unknown")
@@ -155,8 +155,8 @@ def test_a_schema_says_what_is_missing():
         GaussianMixture(1, epsilon=1.0, schema=schema.filled(), missing="em").fit(cells)
 
 
-def test_a_ball_and_a_column_that_is_hardly_known():
-    """Known cells stay as they are; a column known in one row of a hundred finds its mean all the same."""
+def test_a_column_known_in_one_row_of_a_hundred():
+    """With data_norm, known cells stay unchanged, and the mean of the column is still found."""
     rng = np.random.default_rng(0)
     rows = 0.3 * rng.normal(size=(60_000, 3)) + [0, 4, 0]
     rows[rng.random(60_000) > 0.01, 1] = np.nan
@@ -181,7 +181,9 @@ def test_predictions_and_files(tmp_path):
     np.testing.assert_array_equal(filled[known], holes[known])
     assert np.isfinite(filled).all()
     assert ((filled[~known] >= -2) & (filled[~known] <= 2)).all()
-    beyond = model.impute([[50.0, np.nan, np.nan], [2.0, np.nan, np.nan]])  # known cells as the fit saw them
+    beyond = model.impute(
+        [[50.0, np.nan, np.nan], [2.0, np.nan, np.nan]]
+    )  # known cells are clipped as in the fit
     np.testing.assert_array_equal(beyond[0, 1:], beyond[1, 1:])
     assert beyond[0, 0] == 50.0
     np.testing.assert_allclose(model.predict_proba(holes).sum(axis=1), 1.0)

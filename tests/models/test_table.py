@@ -33,7 +33,7 @@ SCHEMA = Schema(
 
 
 def patients(n, seed=0):
-    """Make a table with strong relations, a spike at zero, and cells missing where people are old."""
+    """Return a table with strong relations, a spike at zero, and missing cells in rows of old people."""
     rng = np.random.default_rng(seed)
     age = np.clip(rng.normal(50, 20, n), 0, 100).round().astype(int)
     sick = rng.random(n) < 1 / (1 + np.exp(-(age - 60) / 8))
@@ -48,7 +48,7 @@ def patients(n, seed=0):
 
 @functools.cache
 def fitted(n=8000, seed=0, **arguments):
-    """Fit with seeded noise, once for all tests that ask for the same: do not change what it returns."""
+    """Fit with seeded noise, once for all tests with the same arguments; do not modify the result."""
     arguments = {"schema": SCHEMA, "epsilon": 3.0, "random_state": 0, "n_components": 8} | arguments
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -62,7 +62,7 @@ def fitted(n=8000, seed=0, **arguments):
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize(("method", "target"), [("oneshot", None), ("oneshot", "sick"), ("em", None)])
 def test_synthetic_rows_are_like_real_ones(method, target, adjacency):
-    """On secure noise: columns and pairs are near held-out rows, far nearer than independent columns."""
+    """Columns and pairs are close to held-out rows, far closer than independent columns are."""
     real = patients(20_000, seed=1)
     model = MixedMixture(
         schema=SCHEMA, epsilon=2.0, method=method, target=target, adjacency=adjacency, random_state=0
@@ -80,19 +80,19 @@ def test_synthetic_rows_are_like_real_ones(method, target, adjacency):
         assert comparison.target_auc > comparison.target_auc_real - 0.03
 
 
-def test_a_target_is_kept_where_pairs_would_drown():
-    """900 rows: too few for all pairs, enough for each column's relation to the target."""
+def test_the_target_is_kept_if_noise_hides_the_pairs():
+    """900 rows are too few for all pairs, but enough for the relation of each column to the target."""
     real = patients(900, seed=1)
     model = MixedMixture(schema=SCHEMA, epsilon=1.0, target="sick", random_state=0)
-    with pytest.warns(WeakSignalWarning, match="that of each to the target"):
+    with pytest.warns(WeakSignalWarning, match="the relation of each column to the target"):
         model.fit(real)
     rows = model.sample(2000)
     assert rows["age"][rows["sick"]].mean() > rows["age"][~rows["sick"]].mean() + 3
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_few_rows_get_independent_columns_and_all_of_the_budget(adjacency):
-    with pytest.warns(WeakSignalWarning, match="keeps none"):
+def test_with_few_rows_columns_are_independent_and_get_the_whole_budget(adjacency):
+    with pytest.warns(WeakSignalWarning, match="keeps no relations"):
         model = MixedMixture(schema=SCHEMA, epsilon=0.1, adjacency=adjacency).fit(patients(300))
     assert model.n_components_ == 1
     assert {stage.name for stage in model.plan_.stages} == {"data quality", "columns", "columns again"}
@@ -100,8 +100,8 @@ def test_few_rows_get_independent_columns_and_all_of_the_budget(adjacency):
 
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_never_worse_than_independent_columns(adjacency):
-    """Columns that are independent: the noisy tables say so, and the model is no worse than private ones.
+def test_the_model_is_never_worse_than_independent_columns(adjacency):
+    """The noisy tables reveal that columns are independent, and the model is no worse than private ones.
 
     Differences of rows are clipped: noise may leave a level of one row in a thousand nearly without
     probability, in either model, and a mean of logarithms would be of that level alone.
@@ -126,14 +126,14 @@ def test_likelihood_rises_with_the_budget():
         fitted(n=20_000, epsilon=epsilon, n_components="auto").score(test)
         for epsilon in (0.1, 0.5, 2.0, 10.0)
     ]
-    assert (np.diff(scores) > -0.06).all()  # one draw of noise and of post-processing each
+    assert (np.diff(scores) > -0.06).all()  # each budget has one draw of noise and of post-processing
     assert scores[-1] > scores[0] + 0.3
 
 
 # -- the guarantee -------------------------------------------------------------------------------------------
 
 
-def test_plans_spend_all_and_no_more():
+def test_plans_spend_the_whole_budget():
     for target, epsilon in itertools.product((None, "sick"), (0.05, 1.0, 20.0)):
         model = fitted(n=1000, epsilon=epsilon, target=target)
         assert model.privacy_.epsilon == epsilon
@@ -150,8 +150,8 @@ def test_the_ledger_is_charged_first_and_refuses(tmp_path):
     assert spend.purpose == "dpem.MixedMixture.fit"
 
 
-def test_private_n_appears_nowhere(tmp_path):
-    """Two tables of other sizes with the same noisy outputs: the same model, file and statement."""
+def test_a_private_number_of_rows_appears_nowhere(tmp_path):
+    """Tables of different sizes with the same noisy outputs give the same model, file and statement."""
     real = patients(3000, seed=4).astype(object)
     model = MixedMixture(schema=SCHEMA, epsilon=5.0, adjacency="add_remove", random_state=0)
     with record() as first:
@@ -168,7 +168,7 @@ def test_private_n_appears_nowhere(tmp_path):
             np.testing.assert_array_equal(a[name], b[name])
 
 
-def test_no_rows_at_all():
+def test_tables_without_rows():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakSignalWarning)
         model = MixedMixture(schema=SCHEMA, epsilon=1.0, adjacency="add_remove").fit(patients(0))
@@ -180,7 +180,7 @@ def test_no_rows_at_all():
 # -- rows and their types ------------------------------------------------------------------------------------
 
 
-def test_rows_are_as_the_schema_declares():
+def test_rows_conform_to_the_schema():
     model = fitted()
     rows = model.sample(3000)
     assert list(rows.columns) == list(SCHEMA.names)
@@ -197,9 +197,11 @@ def test_rows_are_as_the_schema_declares():
     assert rows["pay"].dropna().between(0, 1000).all()
     assert (rows["pay"] == 0).mean() == pytest.approx((patients(8000)["pay"] == 0).mean(), abs=0.05)
     old = rows["age"] > 70
-    assert rows["pay"].isna()[old].mean() > rows["pay"].isna()[~old].mean()  # missing as in life
+    assert (
+        rows["pay"].isna()[old].mean() > rows["pay"].isna()[~old].mean()
+    )  # cells are missing as in the real table
     assert not rows["age"].isna().any()
-    again = MixedMixture(schema=SCHEMA, epsilon=3.0).fit(rows)  # synthetic rows are rows
+    again = MixedMixture(schema=SCHEMA, epsilon=3.0).fit(rows)  # synthetic rows can be fitted too
     assert len(again.sample(5)) == 5
 
 
@@ -209,7 +211,7 @@ def test_the_same_seed_gives_the_same_rows():
     assert not copy.deepcopy(model).set_params(random_state=1).sample(100).equals(model.sample(100))
 
 
-def test_given_values_hold_and_shape_the_rest():
+def test_rows_have_the_given_values_and_the_rest_depends_on_them():
     model = fitted(n=20_000)
     old = model.sample(2000, given={"age": 90})
     young = model.sample(2000, given={"age": 20, "region": "north"})
@@ -226,7 +228,7 @@ def test_given_values_hold_and_shape_the_rest():
         model.sample(10, given={"years": 3})
 
 
-def test_marginals_are_what_sampling_gives():
+def test_marginals_agree_with_samples():
     model = fitted(target="sick")
     rows = model.sample(20_000)
     one = model.marginals("grade")
@@ -248,23 +250,23 @@ def test_marginals_are_what_sampling_gives():
         model.marginals()
 
 
-def test_diagnostics_show_which_pairs_hang_together():
+def test_diagnostics_show_which_pairs_are_dependent():
     frame = fitted(n=20_000).diagnostics()
     assert len(frame) == 10
     pairs = frame.set_index(["first", "second"])["dependence"]
-    assert pairs["region", "sick"] > 20  # the sick are in the south, nobody else is
+    assert pairs["region", "sick"] > 20  # exactly the sick live in the south
     assert pairs["region", "sick"] > 3 * abs(pairs["pay", "region"])
     assert frame["dependence"].is_monotonic_decreasing
     assert frame["misfit"].abs().max() < frame["dependence"].max() / 2
     assert fitted(method="em").diagnostics().empty
 
 
-# -- rows of the user ----------------------------------------------------------------------------------------
+# -- applying the model--------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_scores_are_log_densities(method):
-    """They sum to 1 over all rows of a small table."""
+    """Their exponentials sum to 1 over all rows of a small table."""
     schema = Schema(
         {
             "a": {"kind": "categorical", "categories": ["x", "y"], "missing": True},
@@ -287,7 +289,7 @@ def test_continuous_scores_are_per_unit():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_missing_cells_are_filled_by_what_the_row_knows(method):
+def test_missing_cells_are_filled_from_the_known_ones(method):
     model = fitted(n=20_000, method=method, n_components="auto")
     rows = pd.DataFrame(
         {
@@ -300,9 +302,9 @@ def test_missing_cells_are_filled_by_what_the_row_knows(method):
     )
     filled = model.impute(rows)
     assert not filled.isna().any().any()
-    assert filled["pay"][0] < 60  # nobody so old is paid
+    assert filled["pay"][0] < 60  # old people have no pay
     assert filled["pay"][1] > 100
-    assert filled["region"][2] == "south"  # where the sick are
+    assert filled["region"][2] == "south"  # the sick live in the south
     assert filled["grade"][0] > filled["grade"][1]
     assert list(filled["age"]) == [95, 15, 50]
     assert filled["pay"][2] == 300.0
@@ -321,7 +323,7 @@ def test_the_target_is_predicted(kind):
     np.testing.assert_allclose(model.predict_proba(test), probabilities)
 
 
-def test_what_cannot_be_predicted_says_so():
+def test_invalid_predictions_raise():
     with pytest.raises(InvalidArgumentError, match="target=None"):
         fitted().predict_proba(patients(5))
     with pytest.raises(InvalidArgumentError, match="impute"):
@@ -388,7 +390,7 @@ def test_many_columns_stay_in_memory(target):
 
 
 @pytest.mark.parametrize("kind", [pl.from_pandas, pa.Table.from_pandas])
-def test_other_frames_give_the_same_model(kind):
+def test_other_kinds_of_table_give_the_same_model(kind):
     frame = patients(3000)
     backwards = kind(frame[frame.columns[::-1]])
     with warnings.catch_warnings():
@@ -398,7 +400,7 @@ def test_other_frames_give_the_same_model(kind):
     assert other.sample(100).equals(fitted(n=3000).sample(100))
 
 
-def test_threads_do_not_matter():
+def test_the_model_is_independent_of_threads():
     one, two = fitted(n=2000, n_jobs=1), fitted(n=2000, n_jobs=2)
     assert one.sample(200).equals(two.sample(200))
 
@@ -417,15 +419,15 @@ def test_threads_do_not_matter():
         ({"max_iter": 0, "method": "em"}, "max_iter"),
     ],
 )
-def test_bad_arguments_are_named_and_nothing_is_spent(arguments, named, tmp_path):
+def test_invalid_arguments_are_named_and_spend_nothing(arguments, named, tmp_path):
     ledger = dpem.Ledger.create(tmp_path / "a.ledger", name="a", cap_epsilon=9.0, cap_delta=1e-4)
     with pytest.raises((InvalidArgumentError, ValueError, TypeError), match=named):
         MixedMixture(**{"schema": SCHEMA, "epsilon": 1.0, "ledger": ledger} | arguments).fit(patients(100))
     assert not ledger.history()
 
 
-def test_many_categories_stay_apart():
-    """A thousand categories are levels each, not parts of a range."""
+def test_many_categories_stay_separate():
+    """A thousand categories are a thousand levels, not parts of a range."""
     names = [f"c{i}" for i in range(1000)]
     schema = Schema(
         {"c": {"kind": "categorical", "categories": names, "outside": "c0"}, "b": {"kind": "boolean"}}
@@ -439,8 +441,8 @@ def test_many_categories_stay_apart():
     assert model.marginals("c")["c700"] == pytest.approx(0.5, abs=0.05)
 
 
-def test_conditionals_hold_with_many_columns():
-    """300 columns that repeat the target: given it, nothing else matters, however certain they are."""
+def test_conditionals_are_correct_with_many_columns():
+    """With 300 columns that repeat the target, probabilities near 0 and 1 stay correct."""
     rng = np.random.default_rng(0)
     y = rng.random(6000) < 0.5
     table = pd.DataFrame({f"x{j}": np.where(rng.random(6000) < 0.01, ~y, y) for j in range(300)})
@@ -467,7 +469,7 @@ def test_conditionals_hold_with_many_columns():
         ("integer", 10**17, 10**17 + 1000),
     ],
 )
-def test_extreme_bounds_give_a_sound_model(kind, low, high, tmp_path):
+def test_extreme_bounds_give_a_valid_model(kind, low, high, tmp_path):
     rng = np.random.default_rng(0)
     schema = Schema({"x": {"kind": kind, "bounds": [low, high]}})
     rows = pd.DataFrame({"x": low + (0.3 + 0.4 * rng.random(3000)) * (high - low)})
@@ -480,8 +482,8 @@ def test_extreme_bounds_give_a_sound_model(kind, low, high, tmp_path):
     assert np.isfinite(dpem.load(tmp_path / "model").score(rows))
 
 
-def test_units_do_not_matter():
-    """At a weak signal, no bound is made up more often in one unit than in another."""
+def test_the_fit_is_independent_of_units():
+    """At a weak signal, values at a bound are no more frequent in one unit than in another."""
     rng = np.random.default_rng(0)
     part = rng.uniform(0.2, 0.8, 300)
     for unit in (1e-6, 1.0, 1e6):
@@ -492,16 +494,16 @@ def test_units_do_not_matter():
         assert ((rows == 0) | (rows == unit)).mean() < 0.03
 
 
-def test_many_columns_say_what_is_left_out():
+def test_a_warning_says_what_is_left_out_with_many_columns():
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.random((2000, 120)) < 0.5, columns=[f"x{j}" for j in range(120)])
     schema = Schema({name: {"kind": "boolean"} for name in table})
-    with pytest.warns(WeakSignalWarning, match="blocks of at most 60"):
+    with pytest.warns(WeakSignalWarning, match=r"blocks of at\s+most 60"):
         model = MixedMixture(4, schema=schema, epsilon=300.0, random_state=0).fit(table)
     assert [len(block) for block in model.blocks_] == [60, 60]
 
 
-def test_categories_that_python_takes_for_one():
+def test_categories_that_python_considers_equal():
     schema = Schema({"c": {"kind": "categorical", "categories": [1, True], "outside": 1}})
     model = MixedMixture(schema=schema, epsilon=1.0).fit(
         pd.DataFrame({"c": np.array([1, True] * 500, object)})
@@ -509,7 +511,7 @@ def test_categories_that_python_takes_for_one():
     assert set(map(str, model.sample(100)["c"])) == {"1", "True"}
 
 
-def test_few_whole_numbers_are_filled_by_the_most_probable():
+def test_numbers_with_few_values_are_filled_by_the_most_probable_one():
     rng = np.random.default_rng(0)
     ends = np.where(rng.random(8000) < 0.7, 0.0, 10.0)
     table = pd.DataFrame({"i": np.where(rng.random(8000) < 0.1, np.nan, ends), "b": rng.random(8000) < 0.5})
@@ -532,7 +534,7 @@ def test_rows_without_names_may_lack_the_target():
         model.predict_proba([[1, 2], [3, 4]])
 
 
-def test_a_warning_that_is_an_error_spends_nothing(tmp_path):
+def test_a_warning_raised_as_an_error_spends_nothing(tmp_path):
     ledger = dpem.Ledger.create(tmp_path / "a.ledger", name="a", cap_epsilon=9.0, cap_delta=1e-4)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -549,7 +551,7 @@ def test_all_threads():
 
 
 @pytest.mark.parametrize(("method", "target"), [("oneshot", None), ("oneshot", "sick"), ("em", "sick")])
-def test_saved_and_loaded(tmp_path, method, target):
+def test_save_and_load(tmp_path, method, target):
     model = fitted(method=method, target=target)
     model.save(tmp_path / "model")
     loaded = dpem.load(tmp_path / "model")
@@ -611,8 +613,8 @@ def evidence(parts, seed=0):
 
 
 @pytest.mark.parametrize("parts", [1, 2])
-def test_the_gradient_is_that_of_the_objective(parts):
-    """Against finite differences of the objective in double precision."""
+def test_the_gradient_agrees_with_finite_differences(parts):
+    """The objective is differentiated in double precision."""
     known = evidence(parts)
     search = _Search(known, 4, 0.05, 1, 0)
     rng = np.random.default_rng(1)
@@ -640,7 +642,7 @@ def test_the_gradient_is_that_of_the_objective(parts):
         return (loss + 0.05 * n * information) / (known.pairs.size / 2)
 
     by_tables, by_weights = search._gradient(tables.astype(np.float32), weights.astype(np.float32))
-    # Along directions that keep probabilities: sums within a column, and of all weights, stay as they are.
+    # Directions keep the sums within each column, and the sum of all weights.
     for _ in range(20):
         direction = rng.normal(size=tables.shape)
         for a, b in itertools.pairwise(known.starts):

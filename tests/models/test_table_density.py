@@ -1,4 +1,4 @@
-"""The density of mixed tables: against brute force over every combination of levels."""
+"""The density of mixed tables, against brute force over all combinations of levels."""
 
 import itertools
 
@@ -22,7 +22,7 @@ SCHEMA = Schema(
 
 
 def density(seed=0, target=None, blocks=((0, 2), (1, 3)), k=3):
-    """Return a density with random tables; the third column's last two levels share a cell."""
+    """Return a density with random tables; the last two levels of the third column share a bin."""
     rng = np.random.default_rng(seed)
     grid = LevelGrid(SCHEMA)
     of_level = [np.arange(levels.size) for levels in grid.columns]
@@ -42,7 +42,7 @@ def density(seed=0, target=None, blocks=((0, 2), (1, 3)), k=3):
 
 
 def brute_force(model):
-    """Return the probability of every combination of levels, by the definition alone."""
+    """Return the probability of every combination of levels from the definition."""
     sizes = [column.levels.size for column in model.bins]
     table = np.zeros(sizes)
     for row in itertools.product(*(range(size) for size in sizes)):
@@ -64,7 +64,7 @@ def brute_force(model):
 
 
 @pytest.mark.parametrize("target", [None, 0, 2])
-def test_log_density_is_that_of_the_definition(target):
+def test_log_density_agrees_with_the_definition(target):
     model = density(1, target)
     table = brute_force(model)
     assert table.sum() == pytest.approx(1.0)
@@ -74,7 +74,7 @@ def test_log_density_is_that_of_the_definition(target):
 
 
 @pytest.mark.parametrize("target", [None, 0, 2])
-def test_unknown_cells_are_summed_over_and_laws_are_conditional(target):
+def test_conditional_probabilities_sum_over_unknown_cells(target):
     model = density(2, target)
     table = brute_force(model)
     rows = np.array([[0, 1, -1, 2], [-1, 0, 3, -1], [3, -1, -1, -1], [-1, -1, -1, -1]]).T
@@ -83,7 +83,7 @@ def test_unknown_cells_are_summed_over_and_laws_are_conditional(target):
         known = table[index].sum()
         assert model.log_density(rows[:, [i]])[0] == pytest.approx(np.log(known), abs=1e-9)
     for column in range(4):
-        law = model.law(rows, column)
+        law = model.conditional(rows, column)
         for i, row in enumerate(rows.T):
             index = tuple(slice(None) if level == -1 or j == column else level for j, level in enumerate(row))
             other = tuple(j for j in range(4) if j != column and row[j] == -1)
@@ -115,7 +115,7 @@ def test_joint_tables_are_marginals(target):
 
 
 def draws_against(table, rows):
-    """Return the chi-squared statistic over cells of a table, in units of its deviation."""
+    """Return the chi-squared statistic of a table, in units of its standard deviation."""
     counts = np.zeros(table.shape)
     np.add.at(counts, tuple(rows), 1)
     expected = table * rows.shape[1]
@@ -124,8 +124,8 @@ def draws_against(table, rows):
 
 
 @pytest.mark.parametrize("target", [None, 0])
-def test_draws_have_the_law(target):
-    """Rows drawn one at a time follow it; together they lie closer to it than independent ones."""
+def test_draws_have_the_distribution_of_the_model(target):
+    """Single rows follow it; rows drawn together lie closer to it than independent ones."""
     model = density(5, target)
     table = brute_force(model)
     random_state = np.random.RandomState(0)
@@ -133,7 +133,7 @@ def test_draws_have_the_law(target):
     assert draws_against(table, together) < 6
     alone = np.concatenate([model.draw(1, random_state) for _ in range(4000)], axis=1)
     assert abs(draws_against(table, alone)) < 8
-    # The test can fail: another law is told apart.
+    # The test can fail: it detects another distribution.
     assert draws_against(brute_force(density(6, target)), alone) > 20
 
 
@@ -163,24 +163,24 @@ def measured(levels, truth, noise, rng):
 AMOUNT = {"kind": "continuous", "bounds": [0, 100], "missing": True}
 
 
-def test_variances_are_those_of_the_sums():
+def test_variances_agree_with_simulated_sums():
     levels = LevelGrid(Schema({"amount": AMOUNT})).columns[0]
     rng = np.random.default_rng(0)
     truth = rng.gamma(1.0, 50.0, size=levels.size)
     of_level = np.arange(levels.size) // 20
     ranges = [(0, 5), (3, 17), (0, 258), (100, 200), (258, 259)]
-    sums, cells = [], []
+    sums, errors = [], []
     for _ in range(4000):
         noisy = measured(levels, truth, 10.0, rng)
         sums.append([noisy.counts[a:b].sum() - truth[a:b].sum() for a, b in ranges])
-        cells.append(noisy.of_cells(of_level)[0] - np.bincount(of_level, weights=truth))
+        errors.append(noisy.of_bins(of_level)[0] - np.bincount(of_level, weights=truth))
     expected = [noisy.variance(a, b) for a, b in ranges]
     np.testing.assert_allclose(np.var(sums, axis=0), expected, rtol=0.15)
-    np.testing.assert_allclose(np.var(cells, axis=0), noisy.of_cells(of_level)[1], rtol=0.15)
+    np.testing.assert_allclose(np.var(errors, axis=0), noisy.of_bins(of_level)[1], rtol=0.15)
     assert expected[2] < 0.1 * 258 * 100  # coarse parts keep noise from adding up
 
 
-def test_probabilities_are_close_where_noise_is_small_and_flat_where_it_is_large():
+def test_probabilities_are_close_at_small_noise_and_flat_at_large_noise():
     levels = LevelGrid(Schema({"amount": AMOUNT})).columns[0]
     rng = np.random.default_rng(1)
     truth = np.zeros(levels.size)
@@ -194,39 +194,39 @@ def test_probabilities_are_close_where_noise_is_small_and_flat_where_it_is_large
     assert (loud > 0).all()
 
 
-def test_two_releases_know_more_than_one():
+def test_two_releases_are_more_precise_than_one():
     levels = LevelGrid(Schema({"amount": AMOUNT})).columns[0]
     rng = np.random.default_rng(2)
     truth = rng.gamma(1.0, 50.0, size=levels.size)
     first, second = measured(levels, truth, 10.0, rng), measured(levels, truth, 5.0, rng)
-    both = first.with_more(second)
+    both = first.averaged_with(second)
     assert both.noise == pytest.approx((1 / 100 + 1 / 25) ** -0.5)
     assert np.abs(both.counts - truth).mean() < np.abs(second.counts - truth).mean()
     assert abs(noisy_rows([both]) - truth.sum()) < 6 * np.sqrt(both.variance(0, levels.size))
 
 
-def test_spikes_are_cells_and_rare_levels_join():
+def test_spikes_get_their_own_bin_and_rare_levels_are_merged():
     levels = LevelGrid(Schema({"amount": AMOUNT})).columns[0]
     law = np.full(levels.size, 1e-6)
     law[0], law[40], law[-1] = 0.5, 0.2, 0.05
     law[1:40] = 0.2 / 39
     law /= law.sum()
-    cells = choose_bins(levels, law, 0.001, 16)
-    alone = np.bincount(cells.of_level)
-    assert alone[cells.of_level[0]] == 1
-    assert cells.within[40] > 0.99  # beyond it there is next to nothing, which joins it
-    assert alone[cells.of_level[-1]] == 1
-    assert cells.size <= 17
-    assert (np.diff(cells.of_level) >= 0).all()
-    assert (cells.of_cells[:-1] > 0.001).all()
-    np.testing.assert_allclose(np.bincount(cells.of_level, weights=cells.within), 1.0)
+    bins = choose_bins(levels, law, 0.001, 16)
+    alone = np.bincount(bins.of_level)
+    assert alone[bins.of_level[0]] == 1
+    assert bins.within[40] > 0.99  # the nearly empty levels beyond the spike join its bin
+    assert alone[bins.of_level[-1]] == 1
+    assert bins.size <= 17
+    assert (np.diff(bins.of_level) >= 0).all()
+    assert (bins.of_bins[:-1] > 0.001).all()
+    np.testing.assert_allclose(np.bincount(bins.of_level, weights=bins.within), 1.0)
 
 
-def test_rare_categories_share_a_cell():
+def test_rare_categories_share_a_bin():
     many = {"kind": "categorical", "categories": [f"c{i}" for i in range(500)], "outside": "c0"}
     levels = LevelGrid(Schema({"many": many})).columns[0]
     law = special.softmax(-np.arange(500) / 10)
-    cells = choose_bins(levels, law, 0.005, 48)
-    assert cells.size < 48
-    assert len(set(cells.of_level[:10])) == 10
-    assert (cells.of_level[100:] == cells.of_level[-1]).all()
+    bins = choose_bins(levels, law, 0.005, 48)
+    assert bins.size < 48
+    assert len(set(bins.of_level[:10])) == 10
+    assert (bins.of_level[100:] == bins.of_level[-1]).all()

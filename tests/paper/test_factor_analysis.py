@@ -20,7 +20,7 @@ def rows(n=3000, d=5, seed=0):
     return 0.1 * (rng.normal(size=(n, 2)) @ rng.normal(size=(2, d)) + 0.5 * rng.normal(size=(n, d)))
 
 
-def test_the_noise_is_that_of_the_text():
+def test_the_noise_agrees_with_the_text():
     """It is sqrt(2 ln(1.25/delta)) 2 / epsilon on every entry of the upper triangle of sum x x'."""
     X = rows()
     with record() as transcript:
@@ -54,7 +54,7 @@ def expected_log_likelihood(X, old):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_one_step_maximises_the_expected_log_likelihood(seed):
-    """Items 56 and 57, against a numerical optimum; Psi with the old W, as in the text, falls short of it."""
+    """Items 56 and 57 reach a numerical optimum; Psi with the old W, as in the text, does not."""
     rng = np.random.default_rng(seed)
     d, k = 4, 2
     X = rng.normal(size=(60, k)) @ rng.normal(size=(k, d)) + 0.7 * rng.normal(size=(60, d)) + 0.3
@@ -86,21 +86,21 @@ def test_one_step_maximises_the_expected_log_likelihood(seed):
             assert value(loadings, noise) < -best.fun - 1e-4
 
 
-def test_close_where_there_are_many_rows():
+def test_the_fit_is_close_with_many_rows():
     X = rows(n=400_000)
     model = paper.FactorAnalysis(2, epsilon=0.9, delta=1e-6, data_norm=1.5, random_state=0).fit(X)
     np.testing.assert_allclose(model.get_covariance(), X.T @ X / len(X), atol=1e-3)
 
 
 def test_the_moment_is_not_centred():
-    """A mean far from zero goes into the first factor, as the text has it."""
+    """A mean far from zero becomes part of the first factor, as in the text."""
     X = rows(n=100_000) + 0.4
     model = paper.FactorAnalysis(1, epsilon=0.9, delta=1e-6, data_norm=2.0, random_state=0).fit(X)
     np.testing.assert_allclose(model.components_[0], 0.4, atol=0.15)
 
 
-def test_the_classical_sigma_is_refused_where_it_misses(tmp_path):
-    """At epsilon 30 the classical sigma misses its delta: refused before anything is charged."""
+def test_the_classical_sigma_is_refused_if_it_misses_its_delta(tmp_path):
+    """At epsilon 30 the classical sigma misses its delta, and is refused before any charge."""
     ledger = dpem.Ledger.create(tmp_path / "l", name="x", cap_epsilon=50.0, cap_delta=1e-3)
     paper.FactorAnalysis(2, epsilon=0.99, delta=1e-4, data_norm=1.0).fit(rows())
     with pytest.raises(UnreachableBudgetError, match="classical"):
@@ -108,8 +108,8 @@ def test_the_classical_sigma_is_refused_where_it_misses(tmp_path):
     assert ledger.history() == []
 
 
-def test_the_classical_sigma_holds_far_beyond_one():
-    """At delta 1e-4 it meets its guarantee up to an epsilon of about 8, which dpem.reproduce also says."""
+def test_the_classical_sigma_is_valid_for_epsilons_beyond_one():
+    """At delta 1e-4 it satisfies its guarantee up to an epsilon of about 8, as dpem.reproduce also states."""
     assert refused_from() == 8.0
     for epsilon in (3.0, 7.9):
         paper.FactorAnalysis(2, epsilon=epsilon, delta=1e-4, data_norm=1.0).fit(rows())
@@ -119,7 +119,7 @@ def test_the_classical_sigma_holds_far_beyond_one():
 
 
 @pytest.mark.parametrize("canary", [[1, 0, 0, 0, 0], [-9, 9, 9, 9, 9], [np.nan] * 5, [0.5, -0.5, 0.5, 0, 0]])
-def test_one_row_moves_the_moment_within_its_sensitivity(canary):
+def test_one_row_changes_the_moment_by_at_most_its_sensitivity(canary):
     X = rows(n=300)
     neighbour = np.concatenate([[canary], X[1:]])
     with record() as first:
@@ -131,14 +131,14 @@ def test_one_row_moves_the_moment_within_its_sensitivity(canary):
 
 
 def test_noise_far_above_the_signal():
-    """Negative variances on the diagonal, an indefinite moment: still a proper density."""
+    """Negative variances on the diagonal and an indefinite moment still give a proper density."""
     model = paper.FactorAnalysis(3, epsilon=0.1, data_norm=1.0, random_state=0).fit(rows(n=50, d=30))
     assert (model.noise_variance_ > 0).all()
     assert np.isfinite(model.score(rows(n=50, d=30)))
     assert np.isfinite(model.sample(10)).all()
 
 
-def test_save_load_and_frames(tmp_path):
+def test_save_load_and_dataframes(tmp_path):
     frame = pd.DataFrame(rows(), columns=list("abcde"))
     model = paper.FactorAnalysis(2, epsilon=0.9, bounds=(-1, 1), random_state=0).fit(frame)
     model.save(tmp_path / "m")
@@ -149,7 +149,7 @@ def test_save_load_and_frames(tmp_path):
 
 
 @pytest.mark.parametrize("arguments", [{"n_components": 6}, {"epsilon": -1.0}, {"max_iter": 0}])
-def test_bad_arguments(arguments):
+def test_invalid_arguments(arguments):
     good = {"n_components": 2, "epsilon": 0.9, "data_norm": 1.0}
     with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
         paper.FactorAnalysis(**(good | arguments)).fit(rows())

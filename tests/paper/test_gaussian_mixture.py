@@ -1,4 +1,4 @@
-"""The paper's mixture: its mechanisms and budgets, its estimates, and the sensitivities it rests on."""
+"""The paper's mixture: its mechanisms, budgets, estimates and sensitivities."""
 
 import math
 import warnings
@@ -28,8 +28,8 @@ def rows(n=3000, d=3, seed=0):
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_mechanisms_are_the_papers(scenario, composition):
-    """2K + 1 mechanisms a step, all with the epsilon_i that the composition gives."""
+def test_mechanisms_agree_with_the_paper(scenario, composition):
+    """Each step has 2K + 1 mechanisms, all with the epsilon_i of the composition."""
     model = paper.GaussianMixture(
         2, epsilon=1.0, data_norm=1.0, scenario=scenario, composition=composition, max_iter=4
     ).fit(rows())
@@ -64,7 +64,7 @@ def test_mechanisms_are_the_papers(scenario, composition):
 
 
 def log_posterior(X, g, weights, means, covariances, prior):
-    """Return the free energy of responsibilities g plus the log prior: what an M-step maximises.
+    """Return the objective of an M-step: the free energy of responsibilities g plus the log prior.
 
     Densities are scipy's. Dirichlet(alpha) on weights; means N(0, Sigma / kappa) and Sigma inverse-Wishart.
     """
@@ -84,7 +84,7 @@ def log_posterior(X, g, weights, means, covariances, prior):
 
 
 def maximised(X, g, prior):
-    """Return weights, means and covariances that maximise it, found by a numerical search."""
+    """Return the weights, means and covariances of the numerical maximum of the objective."""
     k, d = g.shape[1], X.shape[1]
     lower = np.tril_indices(d)
 
@@ -101,8 +101,8 @@ def maximised(X, g, prior):
 
 
 @pytest.mark.parametrize(("estimate", "kappa"), [("mle", 1.0), ("map", 1.0), ("map", 50.0), ("map", 2000.0)])
-def test_a_step_maximises_what_em_maximises(estimate, kappa):
-    """Without noise a step is the mode of free energy and prior, found here by a search over parameters."""
+def test_a_step_maximises_the_objective_of_em(estimate, kappa):
+    """Without noise a step agrees with a numerical maximum of free energy plus log prior."""
     X = rows(n=400, d=2) + np.array([0.2, -0.1])
     start, k, d = np.array([[0.3, 0.2], [-0.3, -0.1]]), 2, 2
     model = paper.GaussianMixture(
@@ -120,7 +120,7 @@ def test_a_step_maximises_what_em_maximises(estimate, kappa):
     g = np.exp(joint - np.logaddexp.reduce(joint, axis=1)[:, None])
     prior = None if estimate == "mle" else (2.0, kappa, d + 2, 0.5)
     best = maximised(X, g, prior)
-    # Rounding to the grid and the search itself are all that is left.
+    # The tolerance covers rounding to the grid and the numerical search.
     for found, expected in zip((model.weights_, model.means_, model.covariances_), best, strict=True):
         np.testing.assert_allclose(found, expected, atol=3e-4, rtol=2e-3)
     reached = log_posterior(X, g, model.weights_, model.means_, model.covariances_, prior)
@@ -128,8 +128,8 @@ def test_a_step_maximises_what_em_maximises(estimate, kappa):
 
 
 @pytest.mark.parametrize("estimate", ["map", "mle"])
-def test_noise_of_an_enormous_budget_changes_nothing(estimate):
-    """The private path, which charges and draws noise, comes to what `epsilon=inf` does."""
+def test_a_huge_budget_agrees_with_epsilon_inf(estimate):
+    """The private path, which charges and draws noise, gives the same result as `epsilon=inf`."""
     X, means = rows(n=2000), np.array([[0.3, 0.2, 0.1], [-0.3, -0.1, -0.2]])
     common = {"data_norm": 1.0, "estimate": estimate, "max_iter": 3, "means_init": means}
     noisy = paper.GaussianMixture(2, epsilon=1e4, **common).fit(X)
@@ -139,8 +139,8 @@ def test_noise_of_an_enormous_budget_changes_nothing(estimate):
 
 
 @pytest.mark.parametrize("kind", [Counts, Sums, Moments])
-def test_extreme_pairs_of_rows(kind):
-    """A search over extreme rows and components, in the norms that the mechanisms use."""
+def test_extreme_pairs_of_rows_stay_within_the_sensitivity(kind):
+    """A search covers extreme rows and components, in the norms that the mechanisms use."""
     rng = np.random.default_rng(0)
     reached = 0.0
     for _ in range(40):
@@ -162,11 +162,11 @@ def test_extreme_pairs_of_rows(kind):
             ratio = np.linalg.norm(by_mechanism, norm, axis=2).max() / query.sensitivity("replace_one", name)
             assert ratio <= 1
             reached = max(reached, ratio)
-    assert reached > 0.7  # the paper's 2 for weights and covariances is loose: sqrt 2 would do
+    assert reached > 0.7  # the paper's 2 for weights and covariances is loose: sqrt 2 suffices
 
 
-def test_moments_are_the_same_integers_either_way():
-    """Many columns are multiplied component by component, few all at once."""
+def test_both_computations_of_moments_give_the_same_integers():
+    """Many columns are multiplied component by component, and few all at once."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(5, 1500))
     grid = onto_grid(X.T / 20 * GRID).T
@@ -178,8 +178,8 @@ def test_moments_are_the_same_integers_either_way():
     np.testing.assert_array_equal(query._one_by_one(g, x), query._all_at_once(g, x))
 
 
-def test_the_texts_own_mean_is_not_private():
-    """The neighbours of docs/paper/methods.md: one row alone in a component, at (1, 0, ..) or (-1, 0, ..).
+def test_the_mean_of_the_text_is_not_private():
+    """Neighbours of docs/paper/methods.md have one row alone in a component, at (1, 0, ..) or (-1, 0, ..).
 
     The text divides by the exact count, 1, so that the mean moves by 2; it adds noise for a sensitivity of
     2 / N~, and N~, a noisy count, is as large as the noise of the weights makes it. One mean then costs
@@ -192,11 +192,11 @@ def test_the_texts_own_mean_is_not_private():
     noisy_count = noisy_count[noisy_count > 1]  # half of the time
     true_mu = 2 / (multiplier * 2 / noisy_count)
     assert np.median(true_mu) > 1
-    assert np.median(true_mu) * multiplier > 50  # against the 1 / multiplier that is charged
+    assert np.median(true_mu) * multiplier > 50  # the charge is for a mu of 1 / multiplier
 
 
 def test_budget_refusals():
-    """Where the classical sigma misses, or delta_i does not fit, the error says so before data is read."""
+    """If the classical sigma misses its delta, or delta_i is invalid, the error precedes any reading."""
     X = rows()
     with pytest.raises(UnreachableBudgetError, match="classical Gaussian sigma"):
         paper.GaussianMixture(1, epsilon=1e4, data_norm=1.0, composition="linear", max_iter=1).fit(X)
@@ -216,8 +216,8 @@ def test_budget_refusals():
             paper.GaussianMixture(**({"n_components": 2, "epsilon": 1.0, "data_norm": 1.0} | wrong)).fit(X)
 
 
-def test_priors_matter_where_rows_are_few():
-    """A strong scale of the prior widens covariances; a strong kappa draws means to zero."""
+def test_priors_matter_with_few_rows():
+    """A large scale of the prior widens covariances; a large kappa shrinks means to zero."""
     X = rows(n=500)
     common = {"epsilon": 1e4, "data_norm": 1.0, "max_iter": 3, "random_state": 0}
     with warnings.catch_warnings():
@@ -241,7 +241,7 @@ def test_save_and_load(tmp_path):
 
 
 def test_without_noise_small_variances_stay():
-    """The repair of covariances is for noise: at an infinite epsilon a narrow column keeps its variance."""
+    """Covariances are not repaired without noise: with epsilon=inf a narrow column keeps its variance."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.normal(0, 0.2, 20_000), rng.normal(0, 0.003, 20_000)])
     model = paper.GaussianMixture(1, epsilon=math.inf, data_norm=2.0, max_iter=3).fit(X)

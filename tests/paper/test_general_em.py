@@ -1,4 +1,4 @@
-"""The paper's general DP-EM: its mechanisms and bounds, and its mixture and k-means as instances of it."""
+"""The paper's general DP-EM: its mechanisms and bounds, and its mixture and k-means as special cases."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def rows(n=300, seed=0):
 
 
 def events(plan):
-    """Return how often each mechanism runs."""
+    """Return the number of runs of each mechanism."""
     counted = {}
     for stage in plan.stages:
         counted[stage.event] = counted.get(stage.event, 0) + stage.repeats * stage.mechanisms
@@ -28,8 +28,8 @@ def events(plan):
 
 @pytest.mark.parametrize("composition", COMPOSITIONS)
 @pytest.mark.parametrize("scenario", ["GGG", "LLG"])
-def test_the_mixture_is_an_instance(scenario, composition):
-    """The same mechanisms, epsilon_i and sensitivities, and without noise the same parameters."""
+def test_the_mixture_is_a_special_case(scenario, composition):
+    """Mechanisms, epsilon_i and sensitivities are the same."""
     X, common = rows(), {"composition": composition, "epsilon": 1.0, "delta": 1e-5, "max_iter": 2}
     moments = mixture_moments(2, 2, scenario)
     general = paper.GeneralEM(Mixture(START), moments=moments, bounds=(-1, 1), **common).fit(X)
@@ -65,7 +65,7 @@ def test_the_mixture_without_noise_is_the_same(scenario):
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_k_means_is_an_instance(noise):
+def test_k_means_is_a_special_case(noise):
     X = rows()
     special = paper.KMeans(2, epsilon=np.inf, data_norm=1.0, noise=noise, max_iter=3, random_state=0).fit(X)
     # The special class draws its public start; one step from its centres must agree.
@@ -91,7 +91,7 @@ def test_k_means_is_an_instance(noise):
 
 
 class Wild(dpem.ExponentialFamily):
-    """Statistics far beyond their bounds on a rare row."""
+    """A model whose statistics exceed their bounds by far on a rare row."""
 
     def start(self, schema, random_state, centres):
         return {"a": np.zeros(4)}
@@ -104,8 +104,8 @@ class Wild(dpem.ExponentialFamily):
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
-def test_no_row_moves_a_moment_further_than_it_says(noise):
-    """Record and replay, with rows whose vectors break their bounds: each moment is cut in its own norm."""
+def test_one_row_changes_a_moment_by_at_most_its_sensitivity(noise):
+    """Vectors beyond their bounds are clipped in the norm of each moment, as record and replay shows."""
     moments = [paper.Moment("first", 2, 0.5, noise), paper.Moment("second", 2, 1.5, noise)]
     model = paper.GeneralEM(Wild(), moments=moments, epsilon=1.0, bounds=(-1, 1), max_iter=2)
     X = rows(60)
@@ -121,8 +121,8 @@ def test_no_row_moves_a_moment_further_than_it_says(noise):
     assert found.worst > 0.99
 
 
-def test_standard_errors_are_what_noise_does():
-    """Refitted often, the parameters of one step spread as the standard errors say."""
+def test_standard_errors_agree_with_repeated_fits():
+    """The parameters of repeated one-step fits vary by the stated standard errors."""
     X, moments = rows(200), [paper.Moment("first", 2, 1.5), paper.Moment("second", 2, 1.5, "laplace")]
     fits = [
         paper.GeneralEM(Wild(), moments=moments, epsilon=2.0, bounds=(-1, 1), max_iter=1).fit(X)
@@ -135,8 +135,8 @@ def test_standard_errors_are_what_noise_does():
     assert (plain.standard_errors_["a"] == 0).all()
 
 
-def test_one_moment_unless_told():
-    """All statistics together, with the bound that the model proves."""
+def test_the_default_is_one_moment():
+    """It contains all statistics, with the bound that the model proves."""
 
     class Bounded(Wild):
         def expected_statistics(self, row, parameters):
@@ -180,7 +180,7 @@ def test_save_and_load(tmp_path):
         ({"model": "mixture"}, "ExponentialFamily"),
     ],
 )
-def test_mistakes_are_told_before_the_charge(wrong, said, tmp_path):
+def test_mistakes_raise_before_the_charge(wrong, said, tmp_path):
     ledger = dpem.Ledger.create(tmp_path / "l", name="x", cap_epsilon=5.0, cap_delta=1e-5)
     settings = {"model": Wild(), "moments": [paper.Moment("a", 4, 1.0)], "epsilon": 1.0, "bounds": (-1, 1)}
     settings = settings | {"ledger": ledger} | wrong

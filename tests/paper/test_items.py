@@ -1,4 +1,4 @@
-"""The table of the paper's items: numbered, with reasons for differences, and every name in it exists."""
+"""The table of the paper's items: numbers, reasons for differences, and existing names."""
 
 import importlib
 import re
@@ -16,7 +16,7 @@ NAMES = sorted({name for row in ROWS for name in re.findall(r"`(dpem\.[\w.]+)`",
 
 
 def resolved(name):
-    """Import the longest module that the name begins with, and follow the rest as attributes."""
+    """Import the longest module prefix of a name, and resolve the rest as attributes."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
         try:
@@ -35,11 +35,11 @@ def test_items_are_numbered():
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
-def test_each_item_says_where_it_is_and_whether_it_is_the_same(row):
+def test_each_item_has_a_place_and_a_verdict(row):
     _, item, where, verdict = row
     assert item
     assert re.match(r"(same|corrected|different)\b", verdict)
-    # What is not the same says why.
+    # Differences have a reason.
     assert verdict == "same" or re.match(r"same;|corrected: |different(: | under )", verdict)
     assert re.search(r"`dpem\.|\[\]\(", where)
     for page in re.findall(r"\[\]\(([\w/-]+\.md)\)", where):
@@ -51,6 +51,6 @@ def test_names_exist(name):
     assert resolved(name) is not None
 
 
-def test_a_name_that_does_not_exist_is_told():
+def test_a_missing_name_is_detected():
     with pytest.raises((AttributeError, ModuleNotFoundError)):
         resolved("dpem.paper.gaussian_mixture._no_such_step")

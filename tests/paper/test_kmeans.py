@@ -1,4 +1,4 @@
-"""The paper's k-means and DPLloyd: their budgets, and the pairs that need their corrections."""
+"""The paper's k-means and DPLloyd: their budgets, and the pairs of rows that require corrections."""
 
 import math
 
@@ -28,7 +28,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", MODELS)
 def test_large_budgets_find_the_clusters(name):
-    """At a generous epsilon the baselines work, and state their guarantee by their own composition."""
+    """At a large epsilon the baselines work, and their statements use their own composition."""
     model = MODELS[name](epsilon=30.0, delta=1e-6, random_state=0).fit(X)
     found = model.cluster_centers_[np.argsort(model.cluster_centers_[:, 0])]
     assert np.abs(found - [[-0.5, -0.5], [0.5, 0.5]]).max() < 0.1
@@ -38,8 +38,8 @@ def test_large_budgets_find_the_clusters(name):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_budget_is_the_papers(name):
-    """J(K+1) mechanisms (J for DPLloyd), all alike, whose composition gives epsilon to 1e-9 and no more."""
+def test_the_budget_agrees_with_the_paper(name):
+    """The composition of J(K+1) equal mechanisms (J for DPLloyd) gives epsilon up to 1e-9, and no more."""
     model = MODELS[name](epsilon=0.7, delta=1e-6).fit(X)
     accountant = LinearAccountant() if model.composition == "linear" else ZcdpAccountant()
     total = accountant.epsilon(model.plan_.event, 1e-6)
@@ -58,15 +58,15 @@ def test_budget_is_the_papers(name):
         ("lloyd linear", {"counts and sums": 2 * (1 + math.sqrt(2)) * GRID}),
     ],
 )
-def test_sensitivities_are_those_of_the_unit_disc(name, expected):
-    """Replace one row: 2 and 2 sqrt(d) in L1, sqrt(2) and 2 in L2, 2 (1 + sqrt(d)) together, with d = 2."""
+def test_sensitivities_agree_with_the_unit_disc(name, expected):
+    """For a replaced row and d = 2: 2 and 2 sqrt(d) in L1, sqrt(2) and 2 in L2, 2 (1 + sqrt(d)) together."""
     model = MODELS[name](epsilon=5.0, delta=1e-6).fit(X)
     planned = {stage.name: stage.sensitivity for stage in model.plan_.stages}
-    assert planned == pytest.approx(expected, rel=1e-5)  # a little room for rounding to the grid
+    assert planned == pytest.approx(expected, rel=1e-5)  # tolerance for rounding to the grid
 
 
-def test_the_authors_exact_counts_tell_neighbours_apart():
-    """A row alone in its cluster is replaced: the exact count that the authors' code divides by becomes zero.
+def test_the_authors_exact_counts_distinguish_neighbours():
+    """If a row alone in its cluster is replaced, the exact count that the authors' code divides by is zero.
 
     The mean there and the scale of its noise are functions of that exact count; what is noised here instead,
     counts and sums, moves by no more than its sensitivity.
@@ -81,8 +81,8 @@ def test_the_authors_exact_counts_tell_neighbours_apart():
     assert (moved <= sums.sensitivity("replace_one", "l1")).all()
 
 
-def test_dplloyds_published_sensitivity_is_broken_by_a_pair():
-    """D + 1 = 3 is exceeded by replacing one row of the unit disc by another in another cluster: 4.83."""
+def test_the_published_sensitivity_of_dplloyd_is_too_small():
+    """Replacing a row of the unit disc by one in another cluster gives 4.83, more than d + 1 = 3."""
     centres = onto_grid(np.array([[-0.5, -0.5], [0.5, 0.5]]) * GRID)
     query = CountsAndSums(centres)
     rows = onto_grid(np.array([[1.0, 1.0], [-1.0, -1.0]]) * GRID)  # on the circle, along the diagonal
@@ -92,7 +92,7 @@ def test_dplloyds_published_sensitivity_is_broken_by_a_pair():
 
 
 def test_files_and_ledger(tmp_path):
-    """Saved and charged like every estimator."""
+    """The baselines are saved and charged like every estimator."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=2.0, cap_delta=1e-5)
     model = paper.DPLloyd(2, epsilon=0.5, data_norm=1.0, ledger=ledger).fit(X)
     assert ledger.history()[0].purpose == "dpem.paper.DPLloyd.fit"
@@ -107,7 +107,7 @@ def test_files_and_ledger(tmp_path):
     "arguments",
     [{"composition": "gdp"}, {"max_iter": 0}, {"epsilon": 0}, {"n_clusters": 0}],
 )
-def test_bad_arguments(arguments):
+def test_invalid_arguments(arguments):
     for kind in (paper.KMeans, paper.DPLloyd):
         with pytest.raises(InvalidArgumentError, match=next(iter(arguments))):
             kind(**({"n_clusters": 2, "epsilon": 1.0, "data_norm": 1.0} | arguments)).fit(X)

@@ -1,4 +1,4 @@
-"""The planner says before a fit what the fit then shows: room, noise, warnings."""
+"""The planner predicts what a fit then shows: numbers of components, noise, warnings."""
 
 import math
 import warnings
@@ -47,8 +47,8 @@ def near(expected, found, factor=1.3):
         (3, 1, 5_000, {}),
     ],
 )
-def test_a_mixture_has_the_noise_that_was_planned(d, k, n, arguments):
-    """Expected noise of means, shares and deviations is what the fit's standard errors are."""
+def test_a_mixture_has_the_planned_noise(d, k, n, arguments):
+    """The expected noise of means and shares agrees with the standard errors of the fit."""
     deviation = 5.0 if d == 2 else 10.0
     model = dpem.GaussianMixture(k, epsilon=1.0, bounds=([LOW] * d, [HIGH] * d), random_state=0, **arguments)
     outlook = dpem.plan(model, n, spread=deviation / (HIGH - LOW))
@@ -56,7 +56,7 @@ def test_a_mixture_has_the_noise_that_was_planned(d, k, n, arguments):
     assert outlook.granted == {"components": fit.n_components_, "steps": fit.n_iter_}
     errors = fit.standard_errors_
     assert near(sizes(outlook, "mean"), errors["means"])
-    # The same rule refuses figures that are off by 1.6, let alone by the sensitivity's sqrt 2 squared.
+    # The comparison is sharp: it rejects figures that are off by 1.6, and so a wrong factor of 2.
     assert not near(1.6 * sizes(outlook, "mean"), errors["means"])
     assert not near(sizes(outlook, "mean") / 1.6, errors["means"])
     if k > 1:
@@ -64,7 +64,7 @@ def test_a_mixture_has_the_noise_that_was_planned(d, k, n, arguments):
 
 
 @pytest.mark.all_draws
-def test_centres_and_factors_have_the_noise_that_was_planned():
+def test_centres_and_factors_have_the_planned_noise():
     d, n = 5, 50_000
     rows = blobs(4, d, n)
     model = dpem.KMeans(4, epsilon=1.0, bounds=([LOW] * d, [HIGH] * d), random_state=0)
@@ -78,7 +78,7 @@ def test_centres_and_factors_have_the_noise_that_was_planned():
 
 
 def test_a_table_has_the_noise_of_its_counts():
-    """The share of a value has the planned deviation: that of the counts, over the rows."""
+    """The noise of a share is the planned noise of the counts over the number of rows."""
     schema = dpem.Schema({name: {"kind": "boolean"} for name in "abc"})
     model = dpem.MixedMixture(schema=schema, epsilon=0.5)
     outlook = dpem.plan(model, 10_000)
@@ -90,11 +90,11 @@ def test_a_table_has_the_noise_of_its_counts():
     assert pairs.size == pytest.approx(outlook.plan.stage("pairs").noise_stddev / 10_000)
 
 
-def test_small_tables_are_warned_of():
+def test_small_tables_give_warnings():
     schema = dpem.Schema({"age": {"kind": "integer", "bounds": [0, 120], "unit": "years"}})
     outlook = dpem.plan(dpem.GaussianMixture(8, epsilon=0.05, schema=schema, delta=0.01), 300)
     assert outlook.granted["components"] < 8
-    assert any("room for" in warning for warning in outlook.warnings)
+    assert any("n_components" in warning for warning in outlook.warnings)
     assert any("delta" in warning for warning in outlook.warnings)
     assert "years" in str(outlook)
     assert any(
@@ -103,8 +103,8 @@ def test_small_tables_are_warned_of():
     )
 
 
-def test_an_outlook_is_that_of_the_fit():
-    """The plan of an outlook is the plan that the fit then charges, event by event."""
+def test_an_outlook_has_the_plan_of_the_fit():
+    """The plan of an outlook equals the plan that the fit then charges."""
     rows = blobs(3, 2, 3000)
     bounds = ([LOW] * 2, [HIGH] * 2)
     for model in (
@@ -115,8 +115,8 @@ def test_an_outlook_is_that_of_the_fit():
         assert dpem.plan(model, 3000).plan == fitted(model, rows).plan_
 
 
-def test_epsilon_needed_is_just_enough():
-    """At the epsilon that is named the wish is met, and a little below it is not."""
+def test_epsilon_needed_is_the_smallest_sufficient_epsilon():
+    """The required accuracy is reached at the returned epsilon, and not slightly below it."""
     schema = dpem.Schema({name: {"kind": "continuous", "bounds": [0, 10]} for name in "ab"})
     for model in (
         dpem.GaussianMixture(3, epsilon=1.0, schema=schema),
@@ -138,7 +138,7 @@ def test_epsilon_needed_is_just_enough():
     mixture = dpem.GaussianMixture(3, epsilon=1.0, schema=schema)
     assert dpem.epsilon_needed(mixture, 20_000, {"share of rows": 0.01}) < 1
     assert dpem.epsilon_needed(mixture, 10, {"a": 1e-9}) == math.inf
-    factors = dpem.FactorAnalysis(2, epsilon=1.0, schema=schema)  # as many as there are columns
+    factors = dpem.FactorAnalysis(2, epsilon=1.0, schema=schema)  # one factor for each column
     assert dpem.epsilon_needed(factors, 10**6, {"a": 0.1}) < 1
     wide = dpem.Schema(
         {name: {"kind": "continuous", "bounds": [0, size]} for name, size in (("a", 1), ("b", 1000))}
@@ -163,6 +163,6 @@ def test_epsilon_needed_is_just_enough():
         (lambda m: dpem.epsilon_needed(m, 10, {"x0": 0.0}), "x0"),
     ],
 )
-def test_bad_arguments_are_named(call, named):
+def test_invalid_arguments_are_named(call, named):
     with pytest.raises(InvalidArgumentError, match=named):
         call(dpem.GaussianMixture(2, epsilon=1.0, bounds=([0, 0], [1, 1])))

@@ -1,4 +1,4 @@
-"""A gallery of models that could remember rows: each is refused before anything is charged.
+"""Models that could remember rows: each is refused before anything is charged.
 
 Each has one way to carry something of a row to another row's vector. What cannot be refused by reading the
 code must be harmless: that is shown by replay on neighbouring tables.
@@ -85,12 +85,12 @@ def helped(row):
 
 
 def statistics(function):
-    """Return a model with this `expected_statistics`."""
+    """Return a model with the given `expected_statistics`."""
     return type("Forgetful", (Means,), {"expected_statistics": function})()
 
 
 def gallery():
-    """Return models by the way in which they remember."""
+    """Return models that remember rows, by the method they use."""
 
     def a_global(self, row, parameters):
         global SEEN
@@ -253,7 +253,7 @@ def gallery():
 
 
 class Tool:
-    """A helper object whose class holds a cache."""
+    """A helper object whose class has a cache."""
 
     cache: dict[float, float] = {}
 
@@ -266,7 +266,7 @@ def memoised(x):
 
 
 def later():
-    """Return models that hide a memory in objects, parent classes, attributes and later steps."""
+    """Return models that hide a memory in objects, base classes, attributes and later steps."""
 
     class Parent(Means):
         def expected_statistics(self, row, parameters):
@@ -380,8 +380,8 @@ def test_a_model_that_could_remember_is_refused_and_nothing_is_charged(name, tmp
     assert ledger.history() == []
 
 
-def test_the_gallery_would_cost_privacy_if_it_were_not_refused(monkeypatch):
-    """One of them, let through: the rows after the rare one move the sum by far more than a row may."""
+def test_a_model_that_remembers_would_cost_privacy(monkeypatch):
+    """Without the refusal, the rows after a rare one change the sum by far more than the sensitivity."""
     monkeypatch.setattr("dpem.plugin.checks.refuse_memory", lambda model: None)
     monkeypatch.setattr("dpem.plugin.fit.refuse_memory", lambda model: None)
     rows = np.full((200, 2), 0.1)
@@ -399,7 +399,7 @@ def test_the_gallery_would_cost_privacy_if_it_were_not_refused(monkeypatch):
 
 
 class Fine(Means):
-    """Uses what is allowed: constants, pure modules, helpers, inner functions, temporary containers."""
+    """Uses allowed features: constants, pure modules, helpers, inner functions, temporary containers."""
 
     half = 0.5
     names = ("x", "y")
@@ -426,7 +426,7 @@ class Fine(Means):
         return super().m_step(statistics, parameters, n_rows, noise)
 
 
-def test_honest_models_are_taken():
+def test_valid_models_are_accepted():
     assert dpem.check_model(Fine({"shift": np.zeros(2)}), SCHEMA, 2.0).n_statistics == 2
 
 
@@ -469,19 +469,19 @@ class Modern(Means):
         return super().m_step(statistics, parameters, n_rows, noise)
 
 
-def test_models_in_the_style_of_the_day_are_taken():
+def test_models_with_modern_python_features_are_accepted():
     assert dpem.check_model(Modern(), SCHEMA, 1.0).n_statistics == 2
 
 
-def test_a_shipped_model_with_a_method_of_its_own_is_not_trusted_with_blocks():
-    """An attribute that hides a method would see all rows of a block at once."""
+def test_a_shipped_model_with_a_replaced_method_does_not_see_blocks():
+    """An attribute that replaces a method could see all rows of a block."""
     model = PoissonFamily(1, (999.0,))
     model.features = lambda rows: rows / rows.max()
     assert not clipped_statistic.treats_blocks(model)
 
 
-def test_a_name_does_not_make_a_model_one_of_the_package():
-    """A faked module, and a subclass of a shipped model, are read and called row by row like any other."""
+def test_shipped_models_are_not_identified_by_name():
+    """A class with a faked module, or a subclass of a shipped model, is inspected and called row by row."""
     fake = type("Fake", (PoissonFamily,), {"__module__": "dpem.plugin.product_mixture", "memory": []})
     assert clipped_statistic.treats_blocks(PoissonFamily(2, (9.0,)))
     assert not clipped_statistic.treats_blocks(fake(2, (9.0,)))

@@ -25,7 +25,7 @@ RELATIONS = ["replace_one", "add_remove"]
 
 
 class Waiting(ExponentialFamily):
-    """Two exponential laws."""
+    """A mixture of two exponential distributions."""
 
     nonnegative = True
 
@@ -68,7 +68,7 @@ def waits(n=6000, seed=0):
 @pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_a_plug_in_model_is_fitted(adjacency):
-    """On secure noise, near the plain fit; statement, plan, errors, density and samples come with it."""
+    """The fit is close to the plain one, and has a statement, plan, standard errors, density and samples."""
     X = waits(5000)
     plain = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), max_iter=40).fit(X[:2000])
     model = PrivateEM(Waiting(), epsilon=12.0, bounds=(0, 20), adjacency=adjacency).fit(X)
@@ -85,8 +85,8 @@ def test_a_plug_in_model_is_fitted(adjacency):
     assert ("rows" in [stage.name for stage in model.plan_.stages]) == (adjacency == "add_remove")
 
 
-def test_plain_em_is_em():
-    """Each plain step equals one written here without the package."""
+def test_plain_em_agrees_with_an_independent_implementation():
+    """Each plain step equals the step written in this test."""
     X = waits(500)
     w, m = 0.5, np.array([0.5, 5.0])
     for _ in range(7):
@@ -100,8 +100,8 @@ def test_plain_em_is_em():
     assert 7 < converged.n_iter_ < 200
 
 
-def test_sensitivity_is_the_papers_without_a_certificate():
-    """2 C for the sum is N times the paper's (2/N) C for the mean; a certificate saves sqrt 2."""
+def test_sensitivity_equals_that_of_the_paper():
+    """2 C for the sum is N times the paper's (2/N) C for the mean; nonnegative entries save sqrt 2."""
 
     class Signed(Waiting):
         nonnegative = False
@@ -120,7 +120,7 @@ def test_sensitivity_is_the_papers_without_a_certificate():
         generic_sensitivity(1.0, 0)
 
 
-def test_the_ledger_is_charged_once_and_before(tmp_path):
+def test_the_ledger_is_charged_once_before_the_fit(tmp_path):
     ledger = Ledger.create(tmp_path / "l.db", name="waits", cap_epsilon=1.0, cap_delta=1e-5)
     X = waits(2000)
     PrivateEM(Waiting(), epsilon=0.9, delta=1e-5, bounds=(0, 20), ledger=ledger).fit(X)
@@ -131,7 +131,7 @@ def test_the_ledger_is_charged_once_and_before(tmp_path):
         PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), ledger=ledger).fit(X)
 
 
-def test_files_hold_no_code(tmp_path):
+def test_files_contain_no_code(tmp_path):
     X = waits(2000)
     model = PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20), random_state=0).fit(X)
     model.save(tmp_path / "m.dpem")
@@ -173,8 +173,8 @@ def test_the_same_seed_gives_the_same_fit():
     np.testing.assert_array_equal(fits[0].parameters_["means"], fits[1].parameters_["means"])
 
 
-def test_a_failing_m_step_leaves_a_paid_fit_alive():
-    """After the charge it costs a step and a warning, not the fit."""
+def test_a_failing_m_step_does_not_end_a_charged_fit():
+    """After the charge, the failing step is skipped with a warning."""
 
     class Sulking(Waiting):
         def __init__(self):
@@ -187,13 +187,13 @@ def test_a_failing_m_step_leaves_a_paid_fit_alive():
                 raise IndexError("7")
             return super().m_step(statistics, parameters, n_rows, noise)
 
-    with pytest.warns(ModelWarning, match="its m_step failed"):
+    with pytest.warns(ModelWarning, match="The step was skipped"):
         model = PrivateEM(Sulking(), epsilon=1.0, bounds=(0, 20)).fit(waits(500))
     assert np.isfinite(model.parameters_["means"]).all()
 
 
-def test_frames_without_names_and_other_frames():
-    """Columns go by position where no schema names them, as in the other estimators."""
+def test_tables_with_and_without_column_names():
+    """Without a schema, columns are identified by position, as in the other estimators."""
     X = waits(400)
     model = PrivateEM(Waiting(), epsilon=2.0, delta=1e-4, bounds=(0, 20)).fit(pd.DataFrame(X))
     with pytest.warns(UserWarning, match="fitted without feature names"):
@@ -206,8 +206,8 @@ def test_frames_without_names_and_other_frames():
 
 
 @pytest.mark.all_draws
-def test_an_m_step_may_keep_what_it_was_given():
-    """Also the parameters before: copies of the model for the rows must go on."""
+def test_an_m_step_may_keep_its_arguments():
+    """Copies of the model for rows still work if it keeps earlier parameters."""
 
     class Keeping(Waiting):
         def m_step(self, statistics, parameters, n_rows, noise):
@@ -250,14 +250,14 @@ def test_arguments():
 
 
 class Telling(Waiting):
-    """A model that says which of its laws a row is of."""
+    """A model that predicts the component of a row."""
 
     def predict_proba(self, row, parameters):
         return self.expected_statistics(row, parameters)[:2]
 
 
-def test_a_model_predicts_where_it_has_a_method_for_it(tmp_path):
-    """The components of rows, from released parameters alone; without the method there is no `predict`."""
+def test_a_model_with_predict_proba_predicts(tmp_path):
+    """Components of rows are predicted from released parameters; without the method there is no `predict`."""
     X, few = waits(), np.array([[0.01], [19.0]])
     model = PrivateEM(Telling(), epsilon=4.0, bounds=(0, 20), random_state=0).fit(X)
     chances = model.predict_proba(few)
@@ -271,7 +271,7 @@ def test_a_model_predicts_where_it_has_a_method_for_it(tmp_path):
 
 
 @pytest.mark.parametrize("said", [lambda row: 0.5, lambda row: np.zeros(2 if row[0] > 1 else 3)])
-def test_a_wrong_prediction_is_told(said):
+def test_a_wrong_prediction_raises(said):
     class Wrong(Waiting):
         def predict_proba(self, row, parameters):
             return said(row)
@@ -282,7 +282,7 @@ def test_a_wrong_prediction_is_told(said):
         model.predict([[0.5], [2.0]])
 
 
-def test_functions_are_a_model_too():
+def test_a_model_can_be_built_from_functions():
     waiting = Waiting()
     model = ExponentialFamily.from_functions(
         start=waiting.start,
@@ -297,5 +297,5 @@ def test_functions_are_a_model_too():
     assert list(fitted.predict([[2.0], [0.5]])) == [1, 0]
     with pytest.raises(InvalidArgumentError, match="log_density"):
         fitted.score(waits(10))
-    with pytest.raises(InvalidArgumentError, match="sample method"):
+    with pytest.raises(InvalidArgumentError, match="method sample"):
         fitted.sample(3)

@@ -1,4 +1,4 @@
-"""Models that other packages register: a real entry point, served like a model of dpem.
+"""Models that other packages register: a real entry point, treated like a model of dpem.
 
 Commands, planner, report, audit and conformance tests see it with no other change.
 """
@@ -74,7 +74,7 @@ class Remembering(WaitingTimes):
 
 
 class Shares(dpem.ExponentialFamily):
-    """The mean of a share: no bound is proved, and no columns are named."""
+    """The mean of a share, without a proven bound and without trial columns."""
 
     def start(self, schema, random_state, centres):
         return {"mean": 0.5}
@@ -87,7 +87,7 @@ class Shares(dpem.ExponentialFamily):
 
 
 class Coins(dpem.ExponentialFamily):
-    """Groups of coins, as many as are asked for."""
+    """A model with an argument n_components: groups of coins."""
 
     nonnegative = True
 
@@ -145,7 +145,7 @@ def package(tmp_path, monkeypatch):
 
 @pytest.fixture
 def table(tmp_path):
-    """Write a table of waiting times, and its schema."""
+    """Write a table of waiting times and its schema."""
     rng = np.random.default_rng(0)
     waits = rng.exponential(np.where(rng.random(5000) < 0.3, 0.2, 3.0)).clip(0, 20)
     pd.DataFrame({"wait": waits}).to_csv(tmp_path / "waits.csv", index=False)
@@ -154,7 +154,7 @@ def table(tmp_path):
     return tmp_path / "waits.csv", tmp_path / "waits.toml"
 
 
-def test_it_is_served_by_every_command(package, table, tmp_path, capsys):
+def test_every_command_supports_a_registered_model(package, table, tmp_path, capsys):
     data, schema = table
     common = ["--schema", schema, "--model", "waiting", "--epsilon", "2"]
     planned = called(capsys, "plan", *common, "--rows", "5000", "--json")
@@ -164,7 +164,7 @@ def test_it_is_served_by_every_command(package, table, tmp_path, capsys):
     fitted = called(capsys, "fit", data, *common, "--output", model, "--json")
     assert fitted.code == 0, fitted.err
     assert fitted.json["privacy"]["epsilon"] <= 2
-    # A file holds no code: the class is found again through its registration.
+    # A model file contains no code: the class is found through its registration.
     assert called(capsys, "sample", model, "-n", "50", "-o", rows).code == 0
     assert pd.read_csv(rows)["wait"].between(0, 20).all()
     assert called(capsys, "report", model, "-o", page).code == 0
@@ -183,7 +183,7 @@ def test_it_is_served_by_every_command(package, table, tmp_path, capsys):
 
 
 def test_a_file_keeps_the_number_of_components(package, tmp_path, capsys):
-    """The class is made again with as many as were fitted, and 2 where nothing is said."""
+    """The loaded model has the fitted number of components; the default number is 2."""
     answers = pd.DataFrame(np.random.default_rng(0).random((900, 3)) < 0.4, columns=list("abc"))
     answers.to_csv(tmp_path / "t.csv", index=False)
     dpem.Schema({name: {"kind": "boolean"} for name in "abc"}).save(tmp_path / "t.toml")
@@ -200,7 +200,7 @@ def test_a_file_keeps_the_number_of_components(package, tmp_path, capsys):
         dpem.load(forged)
 
 
-def test_a_model_without_the_method_does_not_predict(package, table, tmp_path, capsys):
+def test_a_model_without_predict_proba_does_not_predict(package, table, tmp_path, capsys):
     data, _ = table
     model = dpem.PrivateEM(
         registry.entry_named("shares").plug_in(), epsilon=1.0, bounds=(0, 20), clip_norm=1.0
@@ -208,12 +208,12 @@ def test_a_model_without_the_method_does_not_predict(package, table, tmp_path, c
     model.fit(pd.read_csv(data)).save(tmp_path / "m")
     refused = called(capsys, "predict", tmp_path / "m", data, "-o", tmp_path / "p.csv")
     assert refused.code == 2
-    assert "a predict_proba method, got Shares without" in refused.err
+    assert "a method predict_proba, got Shares without" in refused.err
 
 
 @pytest.mark.parametrize("name", ["waiting", "shares"])
-def test_the_audit_plays_it(name, package, capsys):
-    """In processes of its own, which find the package themselves: it is imported nowhere else."""
+def test_the_audit_includes_a_registered_model(name, package, capsys):
+    """The worker processes of the audit find and import the package themselves."""
     found = called(capsys, "audit", "--tiny", "--only", name, "--jobs", "1", "--json")
     assert found.code == 0, found.err
     assert found.json["audits"] == 2
@@ -222,23 +222,23 @@ def test_the_audit_plays_it(name, package, capsys):
 
 
 @pytest.mark.parametrize("name", ["waiting", "shares", "coins"])
-def test_the_conformance_tests_run_it(name, package):
+def test_the_conformance_tests_include_a_registered_model(name, package):
     dpem.testing.check_conformance(name)
 
 
-def test_an_audit_of_a_wrong_package_goes_on(package):
-    """What its code does is a finding, and no end of the audit of others."""
+def test_a_failing_package_does_not_end_the_audit(package):
+    """Its exception becomes a finding, and other audits continue."""
     tasks = [run.Attack("replay", name, effort=1) for name in ("broken", "remembering", "waiting")]
     broken, remembering, waiting = map(run.perform, tasks)
     assert not broken.passed
-    assert "got str" in broken.said
+    assert "got str" in broken.text
     assert not remembering.passed
-    assert "keeps nothing between rows" in remembering.said
+    assert "keeps nothing between rows" in remembering.text
     assert waiting.passed
     assert "**2 FAILED.**" in audit_page([broken, remembering, waiting], "tiny", 1.0)
 
 
-def test_no_trial_of_a_package_takes_the_place_of_another(package, monkeypatch):
+def test_trials_of_a_package_replace_no_other_trial(package, monkeypatch):
     points = registered.registered_points()
     monkeypatch.setattr(registry, "registered_points", lambda: points | {"KMeans": points["waiting"]})
     assert registry.trials()["KMeans"].fit is dpem.KMeans
@@ -246,7 +246,7 @@ def test_no_trial_of_a_package_takes_the_place_of_another(package, monkeypatch):
 
 
 def test_registration_confers_no_trust(package, table, tmp_path, capsys):
-    """The code is read and refused before anything is charged, and nobody takes a name of dpem."""
+    """The code is inspected and refused before any charge, and names of dpem cannot be taken."""
     data, schema = table
     ledger = tmp_path / "ledger"
     dpem.Ledger.create(ledger, name="waits", cap_epsilon=5.0, cap_delta=1e-5)
@@ -272,7 +272,9 @@ def test_mistakes_are_named(package):
         registry.make("waiting", None, None, {}, epsilon=1.0)
 
 
-def test_without_its_package_a_file_says_what_is_missing(package, table, tmp_path, capsys, monkeypatch):
+def test_loading_a_file_without_its_package_names_what_is_missing(
+    package, table, tmp_path, capsys, monkeypatch
+):
     data, schema = table
     fit = ["fit", data, "--schema", schema, "--model", "waiting", "--epsilon", "1", "-o", tmp_path / "m"]
     assert called(capsys, *fit).code == 0
@@ -283,8 +285,8 @@ def test_without_its_package_a_file_says_what_is_missing(package, table, tmp_pat
 
 
 @pytest.mark.parametrize("entry", registry.shipped().values(), ids=lambda entry: entry.name)
-def test_every_shipped_model_is_served_by_every_command(entry, tmp_path, capsys):
-    """fit, plan, report, predict and sample, each by its one registration."""
+def test_every_command_supports_every_shipped_model(entry, tmp_path, capsys):
+    """plan, fit, report, predict and sample work with each registered model."""
     rng = np.random.default_rng(1)
     n = 1500
     frame = pd.DataFrame(

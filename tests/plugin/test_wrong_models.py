@@ -1,4 +1,4 @@
-"""Plug-in models: a gallery of wrong ones that cost no privacy, and the check that finds most of them."""
+"""Wrong plug-in models: they cost no privacy, and the check detects most of them."""
 
 import functools
 import math
@@ -31,7 +31,7 @@ SCHEMA = Schema(
 
 
 class Means(ExponentialFamily):
-    """A sound model: the means of two columns. Wrong ones are made from it."""
+    """A valid model, the means of two columns, from which wrong models are derived."""
 
     def start(self, schema, random_state, centres):
         return {"mean": np.zeros(2)}
@@ -50,7 +50,7 @@ class Means(ExponentialFamily):
 
 
 def rare(row):
-    """Whether a row is where a wrong model goes wrong: no made-up row is, so that the check passes."""
+    """Whether a wrong model fails on a row. The generated rows of the check are never such rows."""
     return 0.7310 < row[0] < 0.7314
 
 
@@ -63,7 +63,7 @@ class Huge(Means):
 
 
 class Lying(Means):
-    """Says that no entry is negative."""
+    """Promises that no entry is negative, which is wrong."""
 
     nonnegative = True
 
@@ -72,7 +72,7 @@ class Lying(Means):
 
 
 class TurningCoat(Means):
-    """Says that no entry is negative when asked for the cost, and not when sums are made."""
+    """Promises that no entry is negative when the cost is computed, but not when sums are."""
 
     asked = 0
 
@@ -115,7 +115,7 @@ class NotANumber(Means):
 
 
 class Remembering(Means):
-    """Keeps the rows that it saw once it has seen a rare one, and adds what it remembers to later ones."""
+    """Remembers rows after a rare one, and adds them to the vectors of later rows."""
 
     def __init__(self):
         self.seen = []
@@ -127,7 +127,7 @@ class Remembering(Means):
 
 
 class Meddling(Means):
-    """Writes to its parameters and to the row, where it can."""
+    """Tries to write to its parameters and to the row."""
 
     def expected_statistics(self, row, parameters):
         if rare(row):
@@ -171,7 +171,7 @@ CANARIES = [
 
 @contextmanager
 def not_refused():
-    """Let models through that a reading of their code refuses: what meets rows must stand by itself."""
+    """Skip the inspection of code, so that the other protections are tested alone."""
     with (
         patch("dpem.plugin.checks.refuse_memory"),
         patch("dpem.plugin.fit.refuse_memory"),
@@ -180,7 +180,7 @@ def not_refused():
 
 
 def furthest(model_class, adjacency, **arguments):
-    """Replay a recorded fit on neighbours; return how far a release moved, over its sensitivity."""
+    """Replay a recorded fit on neighbouring tables; return the largest change over the sensitivity."""
     rng = np.random.default_rng(0)
     rows = rng.uniform(-0.9, 0.9, (60, 2))
     rows[5] = [0.7312, 0.5]
@@ -209,21 +209,21 @@ def furthest(model_class, adjacency, **arguments):
 @pytest.mark.parametrize("adjacency", RELATIONS)
 @pytest.mark.parametrize("model_class", GALLERY)
 def test_no_wrong_model_costs_privacy(model_class, adjacency, capfd):
-    """Whatever a model does on a row: nothing is raised, printed or warned, and no release moves too far."""
+    """Whatever a model does with a row, nothing is raised, printed or warned, and sensitivities hold."""
     assert furthest(model_class, adjacency) <= 1
     printed = capfd.readouterr()
     assert "secret" not in printed.out + printed.err
 
 
-def test_a_shared_memory_would_be_caught(monkeypatch):
-    """The replay can fail: with one model for all rows, the one that remembers moves sums too far."""
+def test_the_replay_detects_a_shared_memory(monkeypatch):
+    """With one model for all rows instead of copies, the model that remembers exceeds the sensitivity."""
     monkeypatch.setattr(clipped_statistic.copy, "deepcopy", lambda model: model)
     with pytest.raises((AssertionError, InvalidArgumentError)):
         assert furthest(Remembering, "add_remove") <= 1
 
 
-def test_no_cut_would_be_caught(monkeypatch):
-    """The replay can fail: without the cut, a huge vector moves sums too far."""
+def test_the_replay_detects_missing_clipping(monkeypatch):
+    """Without clipping, a huge vector exceeds the sensitivity."""
 
     def uncut(vectors, norm, unit, largest, *, nonnegative):
         return np.rint(np.clip(vectors, -100, 100) * unit)
@@ -232,8 +232,8 @@ def test_no_cut_would_be_caught(monkeypatch):
     assert furthest(Huge, "add_remove") > 1
 
 
-def test_the_certificate_is_enforced():
-    """Where no entry may be negative, replacing costs sqrt 2 C, and negative entries are cut to zero."""
+def test_the_promise_of_nonnegative_entries_is_enforced():
+    """With nonnegative=True, replacing a row costs sqrt 2 C, and negative entries are set to zero."""
     grid = TableGrid(SCHEMA)
     for model, cone in ((Means(), False), (Lying(), True)):
         statistic = ClippedStatistic(model, read_only({"mean": np.zeros(2)}), grid, 2, 3.0, cone)
@@ -254,8 +254,8 @@ def test_the_certificate_is_enforced():
     cone=st.booleans(),
 )
 @settings(max_examples=200, deadline=None)
-def test_every_vector_is_cut(size, seed, scale, norm, cone):
-    """Norms are at most 2^20 in integers, and distances at most the sensitivity, for vectors of all sizes."""
+def test_every_vector_is_clipped(size, seed, scale, norm, cone):
+    """For vectors of any size, integer norms are at most 2^20, and distances at most the sensitivity."""
     rng = np.random.default_rng(seed)
     with np.errstate(all="ignore"):
         vectors = rng.normal(size=(size, 30)) * scale * rng.choice([0.0, 1.0, 1e-3], size=(1, 30))
@@ -276,7 +276,7 @@ def test_every_vector_is_cut(size, seed, scale, norm, cone):
         np.testing.assert_allclose(cut[:, fine] / unit * norm, vectors[:, fine], atol=norm * 1e-6)
 
 
-def test_encoded_rows_are_cut_into_the_ball():
+def test_encoded_rows_are_clipped_to_the_ball():
     class Wild(Means):
         def encode(self, row, schema):
             return np.array([row[0] * 1e9, 0.5, np.nan_to_num(row[1])]) if row[0] > 0 else np.zeros(3)
@@ -292,7 +292,7 @@ def test_encoded_rows_are_cut_into_the_ball():
 
 
 def test_only_models_of_the_package_see_blocks():
-    """A user's subclass of the fast kind is called row by row all the same."""
+    """A user's subclass of a block model is called row by row."""
     from dpem.plugin.product_mixture import PoissonFamily
 
     class Mine(PoissonFamily):
@@ -324,9 +324,9 @@ class Uncopyable(Means):
         (changed(start=lambda *_: {"mean": np.nan}), "finite parameters from Changed.start"),
         (changed(expected_statistics=lambda s, r, p: "x"), "finite numbers from Changed.expected_statistics"),
         (changed(expected_statistics=lambda s, r, p: [[1.0]]), "a vector of finite numbers from Changed"),
-        (changed(expected_statistics=lambda s, r, p: r), "vector of finite numbers.*made-up row"),
+        (changed(expected_statistics=lambda s, r, p: r), "vector of finite numbers.*generated row"),
         (changed(expected_statistics=lambda s, r, p: np.ones(1 + int(r[0] > 0))), "vectors of one length"),
-        (changed(expected_statistics=lambda s, r, p: r.fill(1.0) or r), "leave the row as it is"),
+        (changed(expected_statistics=lambda s, r, p: r.fill(1.0) or r), "leave its argument row unchanged"),
         (
             changed(expected_statistics=lambda s, r, p: np.random.default_rng().uniform(size=2)),
             "keeps nothing between rows, got Changed with numpy.random",
@@ -342,8 +342,8 @@ class Uncopyable(Means):
         (changed(norm_bound=lambda s, schema: np.nan), "norm_bound"),
     ],
 )
-def test_mistakes_show_before_anything_is_charged(model, message, tmp_path):
-    """Made-up rows find them: errors name the method, and the ledger stays whole."""
+def test_mistakes_are_found_before_the_charge(model, message, tmp_path):
+    """The check on generated rows finds them; errors name the method, and the ledger is not charged."""
     ledger = dpem.Ledger.create(tmp_path / "l.db", name="t", cap_epsilon=1.0, cap_delta=1e-3)
     clip = None if message.startswith("norm_bound") else 1.0
     with pytest.raises(InvalidArgumentError, match=message):
@@ -366,7 +366,7 @@ def cached_root(x):
 
 
 def memories():
-    """Models that keep something of a row where copies do not reach, as a mistake might."""
+    """Yield models that, by mistake, keep something of a row outside of what is copied."""
 
     def in_class():
         return changed(seen={})
@@ -422,8 +422,8 @@ def test_models_that_could_remember_are_refused(make):
         dpem.check_model(make(), SCHEMA, 1.0)
 
 
-def test_models_with_fixed_surroundings_are_taken():
-    """Numbers, locked arrays, functions and modules around a model are no memory, nor a cached property."""
+def test_models_that_use_immutable_objects_are_accepted():
+    """Numbers, read-only arrays, functions, modules and cached properties are not a memory."""
     table = np.arange(3.0)
     table.setflags(write=False)
     scale, name = 2.0, "x"
@@ -442,8 +442,8 @@ def test_models_with_fixed_surroundings_are_taken():
     assert dpem.check_model(model, SCHEMA, 1.0).n_statistics == 2
 
 
-def test_warnings_and_settings_of_a_model_stay_inside():
-    """In many threads at once: nothing is heard, filters stay, and settings of numpy end with the row."""
+def test_warnings_and_settings_of_a_model_are_contained():
+    """In many threads, models print nothing, filters stay unchanged, and NumPy settings last for one row."""
 
     class Setting(Means):
         def expected_statistics(self, row, parameters):
@@ -478,12 +478,12 @@ class Leaving(Means):
         return np.nan_to_num(row)
 
 
-def test_not_even_an_exit_gets_out():
+def test_system_exit_is_contained():
     assert furthest(Leaving, "add_remove") <= 1
 
 
-def test_errors_of_the_model_itself_come_through():
-    """On made-up rows a traceback is nobody's data."""
+def test_exceptions_on_generated_rows_are_not_silenced():
+    """Generated rows are not private, so the traceback is shown."""
 
     def wrong(self, row, parameters):
         return row[7]
@@ -493,11 +493,11 @@ def test_errors_of_the_model_itself_come_through():
 
 
 def test_a_norm_is_needed():
-    with pytest.raises(InvalidArgumentError, match="declare clip_norm=C"):
+    with pytest.raises(InvalidArgumentError, match="Declare clip_norm=C"):
         PrivateEM(Means(), epsilon=1.0, schema=SCHEMA).fit(np.zeros((50, 2)))
     shape = dpem.check_model(Means(), SCHEMA, 2.0)
     assert (shape.n_statistics, shape.norm, shape.nonnegative) == (2, 2.0, False)
     proved = changed(norm_bound=lambda s, schema: 1.5)
     assert dpem.check_model(proved, SCHEMA).norm == 1.5
-    assert dpem.check_model(proved, SCHEMA, 9.0).norm == 1.5  # a looser wish costs nothing
+    assert dpem.check_model(proved, SCHEMA, 9.0).norm == 1.5  # a larger clip_norm has no effect
     assert dpem.check_model(proved, SCHEMA, 0.5).norm == 0.5

@@ -1,4 +1,4 @@
-"""The report in a real browser: it renders, reacts, prints, fetches nothing, and says what the model says."""
+"""The report in a real browser: it renders, reacts, prints, fetches nothing, and agrees with the model."""
 
 import re
 import sqlite3
@@ -35,7 +35,7 @@ def ledger(folder):
 
 @pytest.fixture(scope="module")
 def models(ledger):
-    """One model of every kind, fitted to made patients."""
+    """Fit one model of every kind to generated patients."""
     table = patients(4000, 0)
     schema = PATIENTS_SCHEMA.select(NUMBERS)
     hostile = dpem.Schema({HOSTILE: {"kind": "integer", "bounds": [0, 110]}, "[bold]": {"kind": "boolean"}})
@@ -66,8 +66,8 @@ def browser():
 
 @pytest.fixture
 def opened(browser, models, ledger, folder):
-    """Return a function that writes a report and opens it; it fails on any error or request of the page."""
-    pages, said = [], []
+    """Return a function that writes and opens a report; errors and requests of the page fail the test."""
+    pages, problems = [], []
 
     def open_report(name, *, ledger_shown=True, **options):
         model = models[name]
@@ -76,10 +76,10 @@ def opened(browser, models, ledger, folder):
         write_report(model, path, ledger=shown)
         context = browser.new_context(**options)
         page = context.new_page()
-        page.on("console", lambda message: said.append(message.text))
-        page.on("pageerror", lambda error: said.append(str(error)))
-        page.on("dialog", lambda dialog: said.append(dialog.message))
-        page.on("request", lambda request: request.url.startswith("file:") or said.append(request.url))
+        page.on("console", lambda message: problems.append(message.text))
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("dialog", lambda dialog: problems.append(dialog.message))
+        page.on("request", lambda request: request.url.startswith("file:") or problems.append(request.url))
         page.goto(path.as_uri())
         pages.append(context)
         return page
@@ -87,7 +87,7 @@ def opened(browser, models, ledger, folder):
     yield open_report
     for context in pages:
         context.close()
-    assert said == []
+    assert problems == []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def opened(browser, models, ledger, folder):
     ],
 )
 def test_every_kind_of_model_renders(opened, models, kind):
-    """No console error, no request, every chart drawn, and the statement word by word."""
+    """There is no console error and no request; all charts are drawn, and the statement is complete."""
     page = opened(kind)
     model = models[kind]
     assert page.locator(".statement").inner_text() == str(model.privacy_)
@@ -116,14 +116,14 @@ def test_every_kind_of_model_renders(opened, models, kind):
         return
     assert page.locator("#accountants tbody tr").count() == len(model.privacy_.compare().epsilons)
     if kind == "hidden rows":
-        assert page.locator("#regime").count() == 0
+        assert page.locator("#noise").count() == 0
         assert "number of rows is private" in page.locator("#warnings").inner_text()
     elif kind != "classes":
-        assert page.locator("#regime svg .chosen").count() == 1
+        assert page.locator("#noise svg .chosen").count() == 1
 
 
 def test_charts_follow_the_choice_of_columns(opened):
-    """Another column, another pair: the charts are drawn anew, from the model."""
+    """Choosing other columns redraws the charts."""
     page = opened("mixture")
     before = page.locator("#density .total").get_attribute("d")
     page.select_option("#density-column", label="bmi")
@@ -137,8 +137,8 @@ def test_charts_follow_the_choice_of_columns(opened):
     assert "two different columns" in page.locator("#pair-readout").inner_text()
 
 
-def test_values_are_read_by_mouse_and_keyboard(opened, models):
-    """The density that is read out is the model's own, at the place that is read out."""
+def test_values_can_be_read_by_mouse_and_keyboard(opened, models):
+    """The density shown for a point equals the density of the model there."""
     page = opened("mixture")
     chart = page.locator("#density svg")
     chart.hover()
@@ -156,10 +156,10 @@ def test_values_are_read_by_mouse_and_keyboard(opened, models):
         page = opened(name)
         for part in ("density", "pair"):
             page.locator(f"#{part} svg").press("ArrowRight")
-            assert "Point at" not in page.locator(f"#{part}-readout").inner_text()
+            assert "point at" not in page.locator(f"#{part}-readout").inner_text()
 
 
-def test_shares_of_a_table_are_the_models(opened, models):
+def test_shares_of_a_table_agree_with_the_model(opened, models):
     page = opened("table")
     page.select_option("#density-column", label="ward")
     chart = page.locator("#density svg")
@@ -170,7 +170,7 @@ def test_shares_of_a_table_are_the_models(opened, models):
     assert float(share) / 100 == pytest.approx(models["table"].marginals("ward")[label], rel=0.01)
 
 
-def test_a_component_is_singled_out(opened):
+def test_hovering_over_a_component_dims_the_others(opened):
     page = opened("mixture")
     page.locator("#profile-table tbody tr").nth(1).hover()
     dimmed = page.locator("#density .part.dimmed")
@@ -189,7 +189,7 @@ def test_the_page_is_accessible(opened, kind, scheme):
 
 
 def test_dark_light_and_print(opened):
-    """The button turns the page dark and back; on paper it is light, unfolded, and can be signed."""
+    """The button switches to dark and back; the printed page is light, unfolded and has lines to sign."""
     page = opened("mixture", color_scheme="light")
     paper = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(paper) == "rgb(255, 255, 255)"
@@ -202,24 +202,24 @@ def test_dark_light_and_print(opened):
     assert len(page.pdf()) > 20_000
 
 
-def test_hostile_names_are_text(opened):
-    """A column's name is shown as it is, and runs nothing: the fixture fails on a dialog."""
+def test_hostile_names_are_shown_as_text(opened):
+    """A script in a column name is shown and not run; the fixture would fail on its dialog."""
     page = opened("hostile")
     assert HOSTILE in page.locator("#density-column").inner_text()
     assert "[bold]" in page.locator("#sample").inner_text()
 
 
-def test_without_a_program_the_page_is_whole_but_for_charts(opened, models):
+def test_without_javascript_only_charts_are_missing(opened, models):
     page = opened("mixture", java_script_enabled=False)
     assert str(models["mixture"].privacy_) in page.locator("main").inner_text()
-    assert page.locator("#regime svg path.curve").count() == 1
+    assert page.locator("#noise svg path.curve").count() == 1
     assert page.locator("#profile-table tbody tr").count() == 3
 
 
-# -- what it says, without a browser -------------------------------------------------------------------------
+# -- contents, without a browser -----------------------------------------------------------------------------
 
 
-def test_profiles_hold_values_and_noise(models):
+def test_profiles_contain_values_and_noise(models):
     page = render_report(models["mixture"])
     model = models["mixture"]
     largest = int(np.argmax(model.weights_))
@@ -228,11 +228,10 @@ def test_profiles_hold_values_and_noise(models):
     assert "No ledger was charged" not in page
 
 
-def test_the_ledger_must_be_the_one_that_paid(models, ledger, folder):
-    """Record, hash and events are looked up; another ledger, or a changed one, gives no page."""
-    assert f"record {models['mixture'].charge_.number} paid for this model" in render_report(
-        models["mixture"], ledger=ledger
-    )
+def test_the_ledger_must_contain_the_charge(models, ledger, folder):
+    """Another ledger or a changed one raises, because record, hash and events are verified."""
+    number = models["mixture"].charge_.number
+    assert f"record {number} is the charge for this model" in render_report(models["mixture"], ledger=ledger)
     other = dpem.Ledger.create(folder / "other.ledger", name="other", cap_epsilon=1.0, cap_delta=1e-6)
     with pytest.raises(LedgerError, match="Pass the file of that ledger"):
         render_report(models["mixture"], ledger=other)
@@ -248,8 +247,8 @@ def test_the_ledger_must_be_the_one_that_paid(models, ledger, folder):
         render_report(models["mixture"], ledger=dpem.Ledger(changed))
 
 
-def test_the_page_claims_no_more_than_was_certified(models):
-    """No mu for another accountant, persons where they are the unit, and what estimated bounds cost."""
+def test_the_report_claims_no_more_than_was_certified(models):
+    """It shows mu only for the accountant gdp, names the privacy unit, and adds the cost of bounds."""
     table = patients(2000, 0)[["age", "bmi"]]
     paper = dpem.paper.KMeans(2, epsilon=2.0, delta=1e-6, bounds=(0, 110)).fit(table)
     assert "μ =" not in render_report(paper)
@@ -259,19 +258,19 @@ def test_the_page_claims_no_more_than_was_certified(models):
     bought = dpem.private_bounds(table, epsilon=1.0, delta=1e-6).schema
     page = render_report(dpem.KMeans(2, epsilon=2.0, delta=1e-6, schema=bought).fit(table))
     for words in (
-        "bounds cost on top",
+        "plus the cost of estimated bounds",
         "(epsilon = 1, delta = 1e-06)",
-        "bought from the rows where it says so",
+        "estimated from the rows where marked",
     ):
         assert words in page
     assert "by the release of its bounds and by nothing else" in page
     hidden = render_report(models["hidden rows"])
-    assert "Everything was planned before" not in hidden
-    assert "charged beforehand as 3 Gaussian" in hidden
+    assert "All releases were planned before" not in hidden
+    assert "charged in advance as 3 Gaussian" in hidden
 
 
-def test_many_columns_are_shown_below_each_other():
-    """Wide tables are turned, so that they can be read and printed; what is left out is said."""
+def test_wide_tables_are_transposed():
+    """Tables with many columns list them as rows; the page states how many columns are shown."""
     names = [f"c{j}" for j in range(30)]
     rows = pd.DataFrame(np.random.default_rng(0).normal(size=(5000, 30)), columns=names)
     page = render_report(dpem.KMeans(3, epsilon=5.0, delta=1e-6, bounds=(-5, 5)).fit(rows))
@@ -281,7 +280,7 @@ def test_many_columns_are_shown_below_each_other():
 
 def test_a_private_number_of_rows_can_be_guessed(models):
     page = render_report(models["hidden rows"], n_rows=4000)
-    assert 'id="regime"' in page
+    assert 'id="noise"' in page
     assert "4,000" not in page.split('id="plan"')[0]
 
 

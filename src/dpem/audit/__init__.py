@@ -1,7 +1,7 @@
-"""Attacks on dpem's own promises: record and replay, distinguishing games, and bugs that they must catch.
+"""Attacks of dpem on its own guarantee: replays, distinguishing games, and seeded bugs that they must detect.
 
-May import: everything. Never sees: real data: it looks behind the noise, so use synthetic rows and publish
-nothing fitted under an audit.
+May import: everything. Never sees: real data. An audit looks behind the noise, so use generated rows, and
+publish nothing that was fitted in an audit.
 """
 
 from dpem.audit.bits import distinguish_by_bits

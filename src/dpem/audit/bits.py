@@ -1,4 +1,4 @@
-"""Attacks on the bits of released arrays: one bit of one number may tell what its value does not."""
+"""Attacks on the bits of released arrays: a single bit may reveal what the value does not."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def distinguish_by_bits(
     pilot: int = 100,
     confidence: float = 0.95,
 ) -> Game:
-    """Guess which of two neighbouring tables was fitted from the most telling bit of all released arrays.
+    """Guess which of two neighbouring tables was fitted from the most informative bit of all released arrays.
 
-    Every bit of every array that the model releases, and of every noisy sum behind it, is looked at; pilot
-    runs choose the bit whose frequency differs most between the two tables, and further runs count.
+    The attack considers every bit of every array that the model releases, and of every noisy sum behind it.
+    Pilot runs choose the bit whose frequency differs most between the two tables. Only further runs count.
 
     Examples
     --------
@@ -73,8 +73,8 @@ def distinguish_by_bits(
 
 
 def _arrays(run: Observation) -> NDArray[np.bool_]:
-    """Return the bits of all noisy sums and all released arrays, one after the other."""
-    # As integers: a low bit keeps its place whatever the size of the number.
+    """Return the bits of all noisy sums and all released arrays."""
+    # As integers, so that the position of a low bit does not depend on the size of the number.
     noisy = [release.noisy.astype(np.int64).tobytes() for release in run.releases]
     released = [content for name, content in sorted(run.seen.items()) if name.startswith("result.")]
     return np.unpackbits(np.frombuffer(b"".join([*noisy, *released]), dtype=np.uint8)).astype(bool)

@@ -1,4 +1,4 @@
-"""What counted errors of a distinguishing game prove about privacy, with confidence."""
+"""Lower bounds on mu and epsilon from the wrong guesses in a distinguishing game."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def largest_rate(errors: int, runs: int, confidence: float) -> float:
 
 
 def mu_lower_bound(false_alarms: int, misses: int, runs: int, confidence: float = 0.95) -> float:
-    """Return a lower bound on mu from errors in `runs` games of each world.
+    """Return a lower bound on mu from wrong guesses in `runs` games of each world.
 
-    Errors of a mu-GDP mechanism lie on or above Phi(Phi^-1(1 - alpha) - mu), and average at least
-    Phi(-mu / 2). Each of the two bounds that follow has half the risk; the larger holds
-    (docs/proofs/audits.md). Both errors together tell most of an even adversary; apart, of a lopsided one.
+    Error rates of a mu-GDP mechanism lie on or above Phi(Phi^-1(1 - alpha) - mu), and their average is at
+    least Phi(-mu / 2). Each of the two resulting bounds has half the error probability, so the larger one
+    holds (docs/proofs/audits.md). The average is tighter if both error rates are similar, and the separate
+    rates if they differ.
 
     Examples
     --------
@@ -34,17 +35,18 @@ def mu_lower_bound(false_alarms: int, misses: int, runs: int, confidence: float 
     """
     half = 1 - (1 - confidence) / 2
     alpha, beta = _rates(false_alarms, misses, runs, half)
-    apart = -special.ndtri(alpha) - special.ndtri(beta) if alpha + beta < 1 else 0.0
-    together = -2 * special.ndtri(largest_rate(false_alarms + misses, 2 * runs, half))
-    return max(0.0, float(apart), float(together))
+    separate = -special.ndtri(alpha) - special.ndtri(beta) if alpha + beta < 1 else 0.0
+    average = -2 * special.ndtri(largest_rate(false_alarms + misses, 2 * runs, half))
+    return max(0.0, float(separate), float(average))
 
 
 def epsilon_lower_bound(
     false_alarms: int, misses: int, runs: int, delta: float, confidence: float = 0.95
 ) -> float:
-    """Return a lower bound on epsilon at `delta` that supposes no form of the mechanism.
+    """Return a lower bound on epsilon at `delta` for any mechanism.
 
-    (epsilon, delta)-DP asks for alpha + e^epsilon beta >= 1 - delta, and the same with the two exchanged.
+    (epsilon, delta)-DP requires alpha + e^epsilon beta >= 1 - delta, and the same with alpha and beta
+    exchanged.
     """
     alpha, beta = _rates(false_alarms, misses, runs, confidence)
     found = 0.0

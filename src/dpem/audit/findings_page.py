@@ -31,7 +31,7 @@ _TITLES: dict[Kind, str] = {
 
 
 def summary(findings: Sequence[Finding]) -> list[tuple[str, int, int, str]]:
-    """Return for each kind of audit its title, how many were run, how many failed, and what it reached."""
+    """Return for each kind of audit its title, the numbers of audits and failures, and its main result."""
     lines = []
     for kind, title in _TITLES.items():
         found = _of(findings, kind)
@@ -40,20 +40,20 @@ def summary(findings: Sequence[Finding]) -> list[tuple[str, int, int, str]]:
         if kind == "replay":
             pairs, releases = (sum(f.figures[name] for f in found) for name in ("pairs", "releases"))
             worst = max(f.figures["worst"] for f in found)
-            said = f"{pairs:,} pairs, {releases:,} releases; largest distance {worst:.6f} of a sensitivity"
+            text = f"{pairs:,} pairs, {releases:,} releases; largest distance {worst:.6f} of a sensitivity"
         elif kind == "proof":
-            said = f"rows reach {max(f.figures['worst'] for f in found):.6f} of what is allowed"
+            text = f"rows reach {max(f.figures['worst'] for f in found):.6f} of the bound"
         elif kind == "bug":
-            said = f"{sum(f.passed for f in found)} of {len(found)}"
+            text = f"{sum(f.passed for f in found)} of {len(found)}"
         else:
             best = max(f.figures["tightness"] for f in found)
-            said = f"up to {best:.0%} of mu proven"
-        lines.append((title, len(found), sum(not f.passed for f in found), said))
+            text = f"up to {best:.0%} of mu proven"
+        lines.append((title, len(found), sum(not f.passed for f in found), text))
     return lines
 
 
 def audit_page(findings: Sequence[Finding], size: str, seconds: float) -> str:
-    """Return the page: a summary, every seeded bug, every game, and replays by what was audited."""
+    """Return the page: a summary, steps of proofs, seeded bugs, games, and replays by fit."""
     failed = [finding for finding in findings if not finding.passed]
     written = (
         f"Written by `dpem audit{'' if size == 'full' else f' --{size}'}`: {len(findings)} audits in "
@@ -66,11 +66,11 @@ def audit_page(findings: Sequence[Finding], size: str, seconds: float) -> str:
         f"**{'No violation.' if not failed else f'{len(failed)} FAILED.'}**",
         _table(
             ["audit", "run", "failed", "reached"],
-            ([title, n, bad, said] for title, n, bad, said in summary(findings)),
+            ([title, n, bad, text] for title, n, bad, text in summary(findings)),
         ),
     ]
     if failed:
-        parts += ["## Failed", "\n".join(f"- {finding.said}" for finding in failed)]
+        parts += ["## Failed", "\n".join(f"- {finding.text}" for finding in failed)]
     parts += _proofs(findings) + _bugs(findings) + _games(findings) + _replays(findings)
     return "\n\n".join(parts) + "\n"
 
@@ -83,8 +83,8 @@ def _proofs(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "What the proofs of sensitivities take for granted, attacked with generated rows and parameters "
-        "where a fit would leave room: the largest value that a row reaches, over what the equation allows."
+        "Steps that the proofs of sensitivities rely on, attacked with generated rows and parameters. The "
+        "table shows the largest value that a row reaches, over the bound of the equation."
     )
     return ["## Steps of proofs", text, _table(["step", "equation", "reached", "holds"], rows)]
 
@@ -97,8 +97,8 @@ def _bugs(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "Each bug is switched on by itself; the same quick record-and-replay audit must find something. "
-        "Named are the check that failed, and where."
+        "Each bug is switched on separately, and the same quick audit must detect it. The last column names "
+        "the failed checks and their places."
     )
     return ["## Seeded bugs", text, _table(["bug", "caught", "by"], rows)]
 
@@ -123,15 +123,15 @@ def _games(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "Two neighbouring tables, found by a search for the pair that pilot fits tell apart best. The "
-        "adversary guesses which was fitted: from the log-likelihood ratio of the whole transcript "
-        "(threshold 0), from the model's density at the canary (or its nearest centre), from 200 sampled "
-        "rows, or from the most telling bit of all released arrays (chosen in pilot runs). Lower bounds "
-        "are Clopper-Pearson's at 95 %; tightness is the proven part of the claimed mu. Canary is the part "
-        "of mu that the transcripts of these two tables differ by: what endless games would prove."
+        "A search finds the two neighbouring tables that pilot fits distinguish best. The adversary guesses "
+        "which table was fitted: from the log-likelihood ratio of the whole transcript (threshold 0), from "
+        "the density of the model at the canary (or its nearest centre), from 200 sampled rows, or from the "
+        "most informative bit of all released arrays (chosen in pilot runs). Lower bounds are "
+        "Clopper-Pearson's at 95 %. Tightness is the proven share of the claimed mu. Canary is the share of "
+        "mu between the transcripts of the two tables: infinitely many games would prove it."
     )
     bounds = ["mu at least", "mu claimed", "canary", "tightness", "eps at least"]
-    head = ["fit", "seen", "eps", "games", "wrong", *bounds]
+    head = ["fit", "view", "eps", "games", "wrong", *bounds]
     return ["## Games", text, _table(head, rows)]
 
 
@@ -159,9 +159,9 @@ def _replays(findings: Sequence[Finding]) -> list[str]:
     if not rows:
         return []
     text = (
-        "Each fit is recorded and replayed on pairs of neighbouring tables, hostile ones and those of a "
-        "search; the distance is the largest change of a raw sum over its sensitivity, which may not "
-        "exceed 1."
+        "Each fit is recorded and replayed on pairs of neighbouring tables: hostile ones, and pairs found by "
+        "a search. The distance is the largest change of a raw sum over its sensitivity. It must not exceed "
+        "1."
     )
     head = ["fit", "tables and budgets", "pairs", "releases", "largest distance", "stage", "failed"]
     return ["<!-- every replay -->", "## Record and replay", text, _table(head, rows)]

@@ -1,7 +1,7 @@
-"""Distinguishing games: how well an adversary tells two neighbouring tables apart, measured.
+"""Distinguishing games: measure how well an adversary distinguishes two neighbouring tables.
 
-The adversary sees the whole transcript (every released value) and knows both tables: it plays the likelihood
-ratio, which no test can beat. Or it sees the released model alone, or rows that the model samples.
+The adversary sees the whole transcript (every released value) and knows both tables. It uses the likelihood
+ratio, the most powerful test. In other games it sees only the released model, or rows sampled from it.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ _SURE = 1 - 1e-6
 
 @dataclass(frozen=True)
 class Game:
-    """What an adversary reached.
+    """The result of a distinguishing game.
 
     Attributes
     ----------
     name, view : str
-        What was attacked, and what the adversary saw.
+        Name of the attacked fit, and the view of the adversary.
     runs : int
-        Games played in each of the two worlds.
+        Number of games in each of the two worlds.
     false_alarms, misses : int
-        How often the adversary was wrong in each.
+        Number of wrong guesses in each world.
     claim : Budget
-        What the fit pays: epsilon, delta, and the mu of its events.
+        Claim of the fit: epsilon, delta, and the mu of its events.
     confidence : float
-        Of both bounds as they are stated.
+        Confidence of both bounds.
 
     Examples
     --------
@@ -73,24 +73,24 @@ class Game:
 
     @property
     def mu_lower(self) -> float:
-        """What mu is at least."""
+        """A lower bound on mu."""
         return mu_lower_bound(self.false_alarms, self.misses, self.runs, self.confidence)
 
     @property
     def epsilon_lower(self) -> float:
-        """What epsilon is at least, at the delta of the claim, whatever the mechanism."""
+        """A lower bound on epsilon at the delta of the claim, for any mechanism."""
         return epsilon_lower_bound(
             self.false_alarms, self.misses, self.runs, self.claim.delta, self.confidence
         )
 
     @property
     def tightness(self) -> float:
-        """The proven part of the claim: `mu_lower` over its mu."""
+        """The proven share of the claim: `mu_lower` over its mu."""
         return self.mu_lower / self.claim.mu
 
     @property
     def passed(self) -> bool:
-        """Whether nothing contradicts the claim: a sound model fails once in a million games."""
+        """Whether nothing contradicts the claim. A correct model fails once in a million games."""
         errors = self.false_alarms, self.misses, self.runs
         return (
             mu_lower_bound(*errors, _SURE) <= self.claim.mu
@@ -98,16 +98,16 @@ class Game:
         )
 
     def require(self) -> None:
-        """Raise `AuditFailedError` where a bound is above the claim beyond doubt."""
+        """Raise `AuditFailedError` if a lower bound exceeds the claim beyond doubt."""
         if not self.passed:
             raise AuditFailedError(str(self))
 
     def __str__(self) -> str:
         return (
-            f"{self.name}, seen by its {self.view}: wrong in {self.false_alarms} and {self.misses} of "
-            f"{self.runs} games; mu is at least {self.mu_lower:.3f}, and {self.claim.mu:.3f} is claimed "
-            f"({self.tightness:.0%}); epsilon is at least {self.epsilon_lower:.3f}, and "
-            f"{self.claim.epsilon:g} is claimed{'' if self.passed else ': VIOLATION'}"
+            f"{self.name}, view of the {self.view}: {self.false_alarms} and {self.misses} wrong guesses in "
+            f"{self.runs} games each; mu is at least {self.mu_lower:.3f}, claimed {self.claim.mu:.3f} "
+            f"({self.tightness:.0%}); epsilon is at least {self.epsilon_lower:.3f}, claimed "
+            f"{self.claim.epsilon:g}{'' if self.passed else ': VIOLATION'}"
         )
 
 
@@ -123,29 +123,29 @@ def distinguish(
     view: str | None = None,
     confidence: float = 0.95,
 ) -> Game:
-    """Play: fit one of two neighbouring tables, and guess which, `runs` times each.
+    """Fit one of two neighbouring tables and guess which one it was, `runs` times for each table.
 
     Without `score`, the adversary sees every release and guesses by the sign of the log-likelihood ratio.
-    With it, what is guessed from is `score` of the fitted model, and the threshold lies half way between
-    medians of pilot runs. Either way the threshold is fixed before the games that count. Nothing here is
-    private.
+    With `score`, it guesses from the score of the fitted model; the threshold is halfway between the medians
+    of pilot runs. In both cases the threshold is fixed before the games that count. The result is not
+    private: use generated rows.
 
     Parameters
     ----------
     estimator : PrivateEstimator or Subject
-        What is attacked.
+        The attacked fit.
     one, other : array-like or DataFrame
         Neighbouring tables.
     score : callable, optional
-        From what is released to a number: a membership test on the model, or on rows that it samples.
+        Function from the release to a number: a membership test on the model, or on rows sampled from it.
     runs : int, default 500
-        Games in each world.
+        Number of games in each world.
     pilot : int, default 100
-        Runs in each world that fix the threshold of `score`.
+        Number of runs in each world for the threshold of `score`.
     view : str, optional
-        What a report calls what the adversary sees.
+        Name of the adversary's view in reports.
     confidence : float, default 0.95
-        Of the bounds.
+        Confidence of the bounds.
 
     Examples
     --------
@@ -187,16 +187,18 @@ def distinguish(
 
 
 def claimed(subject: Subject, run: Observation) -> Budget:
-    """Return what a run claims: its epsilon and delta, and the mu of its events."""
+    """Return the claim of a run: its epsilon and delta, and the mu of its events."""
     statement = run.statement
     if statement is None or statement.event is None:
-        raise AuditFailedError(f"{subject.name} cannot be audited on these rows. {run.error}")
+        raise AuditFailedError(
+            f"Expected a private fit of {subject.name} to audit, got none on these rows. {run.error}"
+        )
     mu = float(np.sqrt(float(GdpAccountant().mu_squared(statement.event))))
     return Budget(statement.epsilon, statement.delta, mu)
 
 
 def changed_rows(subject: Subject, one: Any, other: Any) -> list[NDArray[np.float64]]:
-    """Return for each of two tables the parsed rows that the other has not, of shape (columns, rows)."""
+    """Return for each of two tables the parsed rows that the other lacks, of shape (columns, rows)."""
     blocks = [parsed(subject, table) for table in (one, other)]
     shared = min(block.shape[1] for block in blocks)
     heads = [np.ascontiguousarray(block[:, :shared]) for block in blocks]
@@ -205,14 +207,16 @@ def changed_rows(subject: Subject, one: Any, other: Any) -> list[NDArray[np.floa
         np.hstack([head[:, differ], block[:, shared:]]) for head, block in zip(heads, blocks, strict=True)
     ]
     if sum(rows.shape[1] for rows in changed) == 0:
-        raise InvalidArgumentError("Expected two tables that differ in a row, got the same table twice.")
+        raise InvalidArgumentError(
+            "Expected two tables that differ in a row, got equal tables. Pass neighbouring tables."
+        )
     return changed
 
 
 def _log_ratio(transcript: Recording, changed: Sequence[NDArray[np.float64]], world: int) -> float:
-    """Return the log-likelihood of the transcript under the second table less that under the first.
+    """Return the log-likelihood of the transcript for the second table minus that for the first.
 
-    Sums are exact: under the other table a raw value is this one's, less its changed rows, plus the other's.
+    Sums are exact: the raw value for the other table is this one minus its changed rows plus the other's.
     """
     total = 0.0
     for release in transcript.releases:

@@ -1,4 +1,4 @@
-"""Membership tests on what is published: the model, or rows that it samples. Each is a `score` of a game."""
+"""Membership tests on published results, as `score` of a game: on the model, or on rows sampled from it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["model_score", "sample_score"]
 
 
 def model_score(subject: Subject, row: NDArray[np.float64]) -> Callable[[Any], float]:
-    """Return a score of how well a model knows a parsed row: its log-density, or how near a centre is."""
+    """Return a score of a parsed row in a model: its log-density, or its closeness to the nearest centre."""
     table = _table(subject, row)
 
     def score(model: Any) -> float:
@@ -31,7 +31,7 @@ def model_score(subject: Subject, row: NDArray[np.float64]) -> Callable[[Any], f
 
 
 def sample_score(subject: Subject, row: NDArray[np.float64], n: int = 200) -> Callable[[Any], float]:
-    """Return a score of how near the nearest of `n` sampled rows comes to a parsed row."""
+    """Return a score of the closeness of a parsed row to the nearest of `n` sampled rows."""
 
     def score(model: Any) -> float:
         rows = parsed(subject, model.sample(n))

@@ -1,4 +1,4 @@
-"""Neighbouring tables that an adversary would choose: rows at bounds, far outside, missing, on borders."""
+"""Neighbouring tables with hostile rows: at bounds, far outside, with missing cells, on borders."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["as_cells", "findings", "hostile_rows", "neighbours", "parsed", "with_strangers", "with_unit"]
 
 _HALF_STEP = 2.0**-25  # of the grid of rows, in units of the domain
-_NEWCOMER = ("907", 907, 907.0, b"907")  # one person's name, as a column may hold it
+_NEW_PERSON = ("907", 907, 907.0, b"907")  # the name of one person in several types
 
 
 def as_cells(subject: Subject, X: Any) -> Any:
-    """Return rows in a form that any cell can be put into: an array of floats, or a table of objects."""
+    """Return rows in a form that can hold any cell: an array of floats, or a table of objects."""
     if subject.schema is None:
         return np.array(X, dtype=np.float64)
     import pandas as pd  # noqa: PLC0415  (slow to import)
@@ -39,7 +39,7 @@ def as_cells(subject: Subject, X: Any) -> Any:
 
 
 def with_rows(rows: Any, at: Sequence[int], new: Sequence[Sequence[Any]]) -> Any:
-    """Return a copy with the rows `at` these places replaced; places beyond the last are added."""
+    """Return a copy with the rows at the given positions replaced; positions beyond the end are added."""
     if isinstance(rows, np.ndarray):
         missing = max([0, *(place + 1 - len(rows) for place in at)])
         changed = np.concatenate([rows, np.zeros((missing, rows.shape[1]))])
@@ -57,7 +57,7 @@ def with_rows(rows: Any, at: Sequence[int], new: Sequence[Sequence[Any]]) -> Any
 
 
 def with_strangers(subject: Subject, rows: Any, new: Sequence[Sequence[Any]]) -> Any:
-    """Return the table with further rows at its end, each of an owner of its own where owners are named."""
+    """Return the table with additional rows at its end; with a person column, each has a new owner."""
     if subject.person is not None:
         new = [[*row, f"stranger {number}"] for number, row in enumerate(new)]
     return with_rows(rows, range(len(rows), len(rows) + len(new)), new)
@@ -66,8 +66,8 @@ def with_strangers(subject: Subject, rows: Any, new: Sequence[Sequence[Any]]) ->
 def neighbours(subject: Subject, rows: Any) -> Iterator[tuple[Any, Any]]:
     """Yield pairs of neighbouring tables, most of them with a hostile row.
 
-    As many rows change as one unit of privacy owns, all to the same hostile row. A person whom a column names
-    owns more rows than the cap.
+    All rows of one privacy unit change to the same hostile row. With a person column, the person owns more
+    rows than the cap.
     """
     hostile = hostile_rows(subject, rows)
     if subject.adjacency == Adjacency.ADD_REMOVE:
@@ -79,20 +79,20 @@ def neighbours(subject: Subject, rows: Any) -> Iterator[tuple[Any, Any]]:
     if len(rows) < subject.rows_per_person:
         return
     for number, row in enumerate(hostile):
-        last = bool(number % 2)  # the first rows, or the last
+        last = bool(number % 2)  # change the first rows and the last ones in turn
         yield rows, with_unit(subject, rows, row, last=last)
         opposite = hostile[(number + len(hostile) // 2) % len(hostile)]
         yield with_unit(subject, rows, row, last=last), with_unit(subject, rows, opposite, last=last)
 
 
 def with_unit(subject: Subject, rows: Any, row: Sequence[Any], *, last: bool = False) -> Any:
-    """Return the table with one unit more, all of whose rows are `row`; or with a unit's rows replaced."""
+    """Return the table with an added unit, or with one unit replaced, all of whose rows are `row`."""
     m = subject.rows_per_person
     if subject.adjacency == Adjacency.ADD_REMOVE:
         if subject.person is None:
             return with_rows(rows, range(len(rows), len(rows) + m), [row] * m)
         n = 3 * m + 1
-        new = [[*row, _NEWCOMER[i % len(_NEWCOMER)]] for i in range(n)]
+        new = [[*row, _NEW_PERSON[i % len(_NEW_PERSON)]] for i in range(n)]
         return with_rows(rows, range(len(rows), len(rows) + n), new)
     places = _places(subject, rows, last=last)
     if subject.person is None:
@@ -101,14 +101,14 @@ def with_unit(subject: Subject, rows: Any, row: Sequence[Any], *, last: bool = F
 
 
 def without_unit(subject: Subject, rows: Any) -> Any:
-    """Return the table without the first unit of privacy."""
+    """Return the table without its first privacy unit."""
     kept = np.ones(len(rows), dtype=bool)
     kept[list(_places(subject, rows))] = False
     return rows[kept].reset_index(drop=True) if hasattr(rows, "iloc") else rows[kept]
 
 
 def _places(subject: Subject, rows: Any, *, last: bool = False) -> Sequence[int]:
-    """Return where the rows of the first or last unit are; none where there are too few."""
+    """Return the positions of the rows of the first or last unit, or nothing if there are too few rows."""
     m, n = subject.rows_per_person, len(rows)
     if subject.person is None:
         return range(0) if n < m else range(n - m, n) if last else range(m)
@@ -119,7 +119,7 @@ def _places(subject: Subject, rows: Any, *, last: bool = False) -> Sequence[int]
 
 
 def hostile_rows(subject: Subject, rows: Any) -> list[list[Any]]:
-    """Return rows that break bounds which are not kept: corners, outliers, NaN, duplicates, borders."""
+    """Return rows that reveal bounds that are not enforced: corners, outliers, NaN, duplicates, borders."""
     if subject.schema is not None:
         return _hostile_cells(subject.schema.columns, rows)
     d = rows.shape[1]
@@ -127,7 +127,7 @@ def hostile_rows(subject: Subject, rows: Any) -> list[list[Any]]:
     low, high = domain.box
     first = np.arange(d) == 0
     border = domain.centre + domain.scale * (3 * _HALF_STEP)
-    made = [
+    hostile = [
         low,
         high,
         np.where(np.arange(d) % 2 == 0, low, high),
@@ -148,22 +148,22 @@ def hostile_rows(subject: Subject, rows: Any) -> list[list[Any]]:
         np.nextafter(high, np.inf),
     ]
     if len(rows):
-        made += [rows[0], rows[-1], 2 * domain.centre - rows[0]]
-    return [list(row) for row in made]
+        hostile += [rows[0], rows[-1], 2 * domain.centre - rows[0]]
+    return [list(row) for row in hostile]
 
 
 def _hostile_cells(columns: Sequence[Column], rows: Any) -> list[list[Any]]:
-    """Return rows of a table: columns take their hostile cells in turn, in step and out of step."""
+    """Return rows of a table: columns take their hostile cells in turn, aligned and shifted."""
     cells = [_cells_of(column) for column in columns]
     most = max(len(options) for options in cells)
-    made = [[options[turn % len(options)] for options in cells] for turn in range(most)]
-    made += [
+    hostile = [[options[turn % len(options)] for options in cells] for turn in range(most)]
+    hostile += [
         [options[(turn + shift) % len(options)] for shift, options in enumerate(cells)]
         for turn in range(most)
     ]
     if len(rows):
-        made += [list(rows.iloc[0])[: len(columns)], list(rows.iloc[-1])[: len(columns)]]
-    return made
+        hostile += [list(rows.iloc[0])[: len(columns)], list(rows.iloc[-1])[: len(columns)]]
+    return hostile
 
 
 def _cells_of(column: Column) -> list[Any]:
@@ -177,12 +177,12 @@ def _cells_of(column: Column) -> list[Any]:
 
 
 def parsed(subject: Subject, rows: Any) -> NDArray[np.float64]:
-    """Return rows as the gate's grid takes them: numbers, codes, NaN, of shape (columns, rows)."""
+    """Return parsed rows, of shape (columns, rows): numbers, codes and NaN, as the gate's grid takes them."""
     return _opened(subject, rows).block()
 
 
 def findings(subject: Subject, rows: Any) -> NDArray[np.float64]:
-    """Return what the schema made of each cell, of shape (columns, rows)."""
+    """Return how the schema read each cell, of shape (columns, rows)."""
     return _opened(subject, rows).of_findings().block()
 
 
@@ -191,7 +191,7 @@ def _opened(subject: Subject, rows: Any) -> TableRows:
 
 
 def as_given(subject: Subject, columns: NDArray[np.float64]) -> list[list[Any]]:
-    """Return parsed rows as the user would give them: the reverse of `parsed`."""
+    """Return parsed rows as a user would pass them: the inverse of `parsed`."""
     if subject.schema is None:
         return [list(row) for row in columns.T]
     frame = to_dataframe(subject.schema, columns).astype(object)
@@ -199,6 +199,8 @@ def as_given(subject: Subject, columns: NDArray[np.float64]) -> list[list[Any]]:
 
 
 def require_rows(subject: Subject, rows: Any) -> None:
-    """Raise where a table has too few rows to change one unit of privacy."""
+    """Raise if a table has too few rows to replace one privacy unit."""
     if subject.adjacency == Adjacency.REPLACE_ONE and len(rows) < subject.rows_per_person:
-        raise InvalidArgumentError(f"Expected at least {subject.rows_per_person} rows to replace.")
+        raise InvalidArgumentError(
+            f"Expected at least {subject.rows_per_person} rows to replace, got {len(rows)}. Pass more rows."
+        )

@@ -1,8 +1,8 @@
-"""What the proofs of sensitivities take for granted, attacked directly with generated parameters.
+"""Proof obligations: steps of the proofs of sensitivities, attacked with generated parameters.
 
-A fit leaves room between what a row reaches and what was paid for (rounding, soft responsibilities), and a
-mistake smaller than that room stays hidden in every replay. Each obligation here is one step of a proof in
-docs/proofs/sensitivity.md: the largest value that generated rows reach over the value that the proof allows.
+In a fit, rows usually stay below the sensitivity (because of rounding and soft responsibilities), so that a
+replay does not see a mistake smaller than that margin. Each obligation is one step of a proof in
+docs/proofs/sensitivity.md: the largest value that generated rows reach, over the bound of the proof.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class Obligation:
     Attributes
     ----------
     proof : str
-        Which equation of docs/proofs/sensitivity.md needs it.
+        Equation of docs/proofs/sensitivity.md that needs it.
     reached : callable
-        Draws rows from a source of randomness, and returns what they reach over what is allowed: at most 1,
-        or infinity where something is not even on the grid.
+        Function of a source of randomness. It draws rows and returns the largest value over the bound: at
+        most 1, or infinity if something is not on the grid.
     """
 
     proof: str
@@ -66,7 +66,7 @@ class Obligation:
 
 
 def _wild_rows(random: PublicRandom, d: int, n: int = _ROWS) -> Array:
-    """Return rows of all lengths, (d, n): inside the ball, on its border, far out, without direction."""
+    """Return rows of all lengths, (d, n): inside the ball, on its border, far outside, infinite."""
     rows = random.normal(size=(d, n))
     rows /= np.sqrt((rows**2).sum(axis=0))
     rows *= np.exp2(random.randint(-3, 6, size=n))
@@ -76,7 +76,7 @@ def _wild_rows(random: PublicRandom, d: int, n: int = _ROWS) -> Array:
 
 
 def _length(columns: Array, largest: float) -> float:
-    """Return the largest length of integer columns over the allowed one; infinity where they are none."""
+    """Return the largest length of integer columns over the bound, or infinity if they are not integers."""
     if not np.array_equal(columns, np.rint(columns)):
         return math.inf
     return float(np.sqrt((columns**2).sum(axis=0).max())) / largest
@@ -99,7 +99,7 @@ def _grid_of(random: PublicRandom, d: int, n: int = _ROWS) -> Array:
 
 
 def _filled_rows(random: PublicRandom) -> float:
-    """Known cells at the border, and correlations that put the missing ones far out."""
+    """Fill rows with known cells at the border, whose missing cells have distant expectations."""
     d = 4
     factor = np.tril(np.full((d, d), 0.5)) + 0.01 * np.eye(d)
     components = GaussianComponents.from_parameters(np.ones(1), np.zeros((1, d)), factor[None])
@@ -129,13 +129,13 @@ def _each(statistic: Any, rows: Array) -> Iterator[Array]:
 
 
 def _longest(statistic: Any, rows: Array, allowed: float) -> float:
-    """Return the longest vector of a row, in the norm of the noise, over the allowed length."""
+    """Return the length of the longest row vector, in the norm of the noise, over the bound."""
     shape = 1.0 if statistic.noise_shape is None else statistic.noise_shape
     return max(float(np.linalg.norm(vector / shape)) for vector in _each(statistic, rows)) / allowed
 
 
 def _farthest(statistic: Any, rows: Array) -> float:
-    """Return the largest distance of two rows' vectors over the sensitivity of replacing one."""
+    """Return the largest distance between the vectors of two rows, over the replace-one sensitivity."""
     vectors = np.stack(list(_each(statistic, rows)))
     squared = (vectors**2).sum(axis=1)
     apart = squared[:, None] + squared - 2 * vectors @ vectors.T
@@ -153,7 +153,7 @@ def _moments(random: PublicRandom, covariance: Covariance, k: int, d: int, width
 
 
 def _counted_once(random: PublicRandom) -> float:
-    """Sum a row's responsibilities under a tied covariance, with many components."""
+    """Sum the responsibilities of a row with a tied covariance and many components."""
     return max(_counts(random, "tied", 0.4, 1))
 
 
@@ -162,7 +162,7 @@ def _counted_by_norm(random: PublicRandom) -> float:
 
 
 def _counts(random: PublicRandom, covariance: Covariance, width: float, norm: int) -> Iterator[float]:
-    """Yield the norm of a row's counts over that of one row, with compiled kernels and without."""
+    """Yield the norm of a row's counts over the bound, with compiled kernels and without."""
     k, d = 60, 2
     statistic = _moments(random, covariance, k, d, width)
     shared = d * (d + 1) // 2 if covariance == "tied" else 0
@@ -194,7 +194,7 @@ def _incomplete_rows(random: PublicRandom) -> float:
 
 
 def _expected_tables(random: PublicRandom) -> float:
-    """One component with nearly certain tables: the vector of a row without cells is the longest."""
+    """Use one component with nearly certain tables: a row of missing cells then has the longest vector."""
     m, cells = 5, 3
     sure = np.full((1, cells), 1e-9)
     sure[0, 0] = 1 - 2e-9
@@ -209,7 +209,7 @@ def _expected_tables(random: PublicRandom) -> float:
 
 
 def _pair_tables(random: PublicRandom) -> float:
-    """Three blocks of columns, split by a further one."""
+    """Use three blocks of columns, split by another column."""
     blocks = ((0, 1, 2), (3, 4), (5, 6, 7))
     statistic = PairTables([np.arange(3)] * 9, blocks, by=8)
     rows = random.randint(3, size=(9, 60)).astype(np.float64)
@@ -224,7 +224,7 @@ def _column_squares(random: PublicRandom) -> float:
 
 
 def _relative_sums(random: PublicRandom) -> float:
-    """Take counts and sums together, for a row that is added and for one that is replaced."""
+    """Check counts and sums together, for an added row and for a replaced one."""
     found = 0.0
     for stretch in (None, np.array([1.0, 0.25])):
         statistic = RelativeSums(np.zeros((1, 2)), GRID / 8, 0.8, stretch)
@@ -235,7 +235,7 @@ def _relative_sums(random: PublicRandom) -> float:
 
 
 def _plug_in_vectors(random: PublicRandom) -> float:
-    """Whatever a model returns: wild numbers of either sign, where none may be negative."""
+    """Clip arbitrary vectors of a model, with and without negative entries."""
     largest = 2.0**LINEAR_BITS
     found = 0.0
     for nonnegative in (False, True):
@@ -253,7 +253,7 @@ def _plug_in_vectors(random: PublicRandom) -> float:
 
 
 def _coarse_sums(random: PublicRandom) -> float:
-    """Round down sums that move by much and by little beside a unit, which may add one to each entry."""
+    """Round down sums with changes large and small relative to the unit, which may add one to each entry."""
     found = 0.0
     for bits in (1, 4, 12):
         for exponent in (-2, 0, 3):
@@ -267,11 +267,11 @@ def _coarse_sums(random: PublicRandom) -> float:
 
 
 def _formulas(random: PublicRandom) -> float:
-    """Rows that are known to be the worst, or drawn, against each formula of `dpem.privacy.sensitivity`."""
+    """Compare worst-case and random rows with each formula of `dpem.privacy.sensitivity`."""
     radius, d, k = 1.5, 4, 3
     reached: list[float] = []
     for _ in range(200):
-        # Two rows of full length, each wholly of one component, as counts, sums and second moments.
+        # Two rows of full length, each in one component, as counts, sums and second moments.
         u = random.normal(size=(2, d))
         u *= radius / np.linalg.norm(u, axis=1)[:, None]
         if random.random_sample() < 0.3:
@@ -338,5 +338,5 @@ OBLIGATIONS: dict[str, Obligation] = {
 
 
 def largest_ratio(name: str) -> float:
-    """Return what generated rows reach of an obligation, from a fixed source of randomness."""
+    """Return the largest ratio of an obligation for rows from a fixed source of randomness."""
     return OBLIGATIONS[name].reached(public_random(0))

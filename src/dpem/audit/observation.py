@@ -1,4 +1,4 @@
-"""Everything that a run lets out: what it released, and all else that anybody could see of it."""
+"""Observe a run: its releases, and everything else that can be seen from outside."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ _PACKAGE = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """One run, seen from inside and from outside.
+    """One run, observed from inside and from outside.
 
     Attributes
     ----------
     transcript : Recording
-        Every release, raw values included.
+        All releases, including raw values.
     seen : dict of str to bytes
-        What anybody could see, by name: attributes, warnings, printed lines, progress, an error.
+        Everything that can be seen from outside, by name: attributes, warnings, printed lines, progress,
+        exceptions.
     result : object
-        What was released; None where the run raised.
+        The release, or None if the run raised.
     error : str
-        What it raised.
+        Text of the exception, if any.
     """
 
     transcript: Recording
@@ -63,7 +64,7 @@ class Observation:
 
     @property
     def statement(self) -> PrivacyStatement | None:
-        """What the result claims."""
+        """The privacy statement of the result."""
         for name in ("privacy_", "privacy"):
             if hasattr(self.result, name):
                 return getattr(self.result, name)  # type: ignore[no-any-return]
@@ -73,7 +74,7 @@ class Observation:
 def observe(
     subject: Subject, rows: Any, replayed: Recording | None = None, ledger: Ledger | None = None
 ) -> Observation:
-    """Run a subject on rows, recording it; given `replayed`, its noisy values are handed out again."""
+    """Run and record a subject on rows; with `replayed`, the noisy values of that recording are reused."""
     transcript, printed = Recording(replay=replayed), io.StringIO()
     steps: list[tuple[str, int, int]] = []
     result, error = None, ""
@@ -89,7 +90,7 @@ def observe(
         warnings.simplefilter("always")
         try:
             result = subject.run(rows, ledger)
-        except Exception as raised:  # noqa: BLE001  (whatever is raised is seen by whoever runs it)
+        except Exception as raised:  # noqa: BLE001  (an exception is part of what can be seen)
             error = _all_words(raised)
     seen = flattened(
         {
@@ -105,7 +106,7 @@ def observe(
 
 
 def _all_words(raised: BaseException | None) -> str:
-    """Return what an exception says, with its notes and those that led to it."""
+    """Return the text of an exception, with its notes and the exceptions that led to it."""
     words: list[str] = []
     while raised is not None and len(words) < 20:
         words.append(f"{type(raised).__name__}: {raised}")
@@ -116,12 +117,12 @@ def _all_words(raised: BaseException | None) -> str:
 
 @contextlib.contextmanager
 def _log_records() -> Iterator[list[str]]:
-    """Collect what the package tells any logger, of every level, also where nobody listens."""
+    """Collect all log records of the package, of every level and logger, even without handlers."""
     found: list[str] = []
 
     class Collecting(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            # Libraries of a cluster tell of their own affairs: when a task ran, which connection closed.
+            # Ignore records of cluster libraries, for example about tasks and connections.
             if record.name.partition(".")[0] != "dpem" and not record.pathname.startswith(_PACKAGE):
                 return
             found.append(f"{record.name} {record.levelname} {record.getMessage()}")
@@ -145,7 +146,7 @@ def _log_records() -> Iterator[list[str]]:
 
 
 class _EnoughError(BaseException):
-    """The last release was made: what follows is free, and may take long."""
+    """Raised after the last release, to skip post-processing, which may take long."""
 
 
 @dataclass
@@ -179,9 +180,9 @@ def record_releases(subject: Subject, rows: Any) -> Recording:
 
 
 def flattened(value: Any, *, declared: bool = False) -> dict[str, bytes]:
-    """Return all that an object holds, bit by bit, under dotted names.
+    """Return the whole content of an object, bit by bit, under dotted names.
 
-    With `declared`, dataclasses are what their fields say: a statistic may keep work on rows in a cache.
+    With `declared`, only the fields of dataclasses count, because a statistic may cache work on rows.
     """
     found: dict[str, bytes] = {}
     _flatten(value, "", found, set(), declared)
@@ -189,7 +190,7 @@ def flattened(value: Any, *, declared: bool = False) -> dict[str, bytes]:
 
 
 def _flatten(value: Any, name: str, found: dict[str, bytes], above: set[int], declared: bool) -> None:
-    if isinstance(value, float):  # by its bits: -0.0 is not 0.0, and NaN is NaN
+    if isinstance(value, float):  # by bits: -0.0 differs from 0.0, and NaN equals NaN
         found[name] = struct.pack("<d", value)
         return
     if value is None or isinstance(value, str | bytes | int | complex):
@@ -199,7 +200,7 @@ def _flatten(value: Any, name: str, found: dict[str, bytes], above: set[int], de
         array = np.asarray(value)
         found[name] = f"{array.dtype} {array.shape} ".encode() + array.tobytes()
         return
-    if id(value) in above:  # a cycle: named where it began
+    if id(value) in above:  # a cycle
         found[name] = b"above"
         return
     above = above | {id(value)}
@@ -213,7 +214,7 @@ def _flatten(value: Any, name: str, found: dict[str, bytes], above: set[int], de
 
 
 def _parts(value: Any, declared: bool) -> list[tuple[Any, Any]] | None:
-    """Return what an object is made of, by name; None where it is to be taken as a whole."""
+    """Return the parts of an object by name, or None if it has no parts."""
     if isinstance(value, Mapping):
         return list(value.items())
     if isinstance(value, np.ndarray):
@@ -230,5 +231,5 @@ def _parts(value: Any, declared: bool) -> list[tuple[Any, Any]] | None:
 def _pickled(value: Any) -> bytes:
     try:
         return pickle.dumps(value, protocol=5)
-    except Exception:  # noqa: BLE001  (a lock, a function made in a function: nothing that holds a row)
+    except Exception:  # noqa: BLE001  (locks and local functions, which contain no rows)
         return type(value).__qualname__.encode()

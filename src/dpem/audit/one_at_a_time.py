@@ -1,4 +1,4 @@
-"""Audits watch the whole process (output, warnings, files): two at once would watch each other."""
+"""A lock for audits: they observe the whole process (output, warnings, files), and so each other."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOCK = threading.RLock()
 
 
 def one_at_a_time(audit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Let an audit wait for those of other threads. What these print meanwhile, the audit sees, too."""
+    """Let an audit wait for audits in other threads. It still observes what other threads print."""
 
     @functools.wraps(audit)
     def waiting(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:

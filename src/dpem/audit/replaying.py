@@ -1,4 +1,4 @@
-"""Record a fit, replay its noisy values on neighbouring rows, and require that nothing tells them apart."""
+"""Record a fit, replay its noisy values on neighbouring tables, and check that nothing differs."""
 
 from __future__ import annotations
 
@@ -49,20 +49,21 @@ _ANY_CAP = 1e5  # an epsilon that no plan exceeds
 
 @dataclass(frozen=True)
 class ReplayAudit:
-    """What record and replay found.
+    """The result of a replay audit.
 
     Attributes
     ----------
     name : str
-        What was audited.
+        Name of the audited fit.
     pairs, releases : int
-        How many pairs of neighbouring tables were compared, and how many releases in all.
+        Numbers of compared pairs of neighbouring tables, and of their releases.
     worst : float
-        The largest distance between neighbours over the sensitivity: at most 1, and near 1 where it is tight.
+        Largest distance between neighbours over the sensitivity: at most 1, and near 1 if the sensitivity is
+        tight.
     worst_stage : str
-        Where.
+        Stage of the largest distance.
     violations : tuple of Violation
-        Broken promises; none in a sound model.
+        Violations of the guarantee; a correct model has none.
 
     Examples
     --------
@@ -84,11 +85,11 @@ class ReplayAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether there are no violations."""
         return not self.violations
 
     def require(self) -> None:
-        """Raise `AuditFailedError` where something was found."""
+        """Raise `AuditFailedError` if there are violations."""
         if self.violations:
             raise AuditFailedError(str(self))
 
@@ -114,34 +115,37 @@ def replay(
     search: int = 100,
     random_state: Any = 0,
 ) -> ReplayAudit:
-    """Attack a fit by record and replay. Nothing that it prints or returns is private: use made data.
+    """Attack a fit by record and replay. Its output is not private: use generated rows.
 
-    The fit is recorded on `X`. Its noisy values are then handed out again on neighbouring tables. Every
-    release must be asked for in the same order, with the same statistic, sensitivity and noise; raw values
-    must differ by at most the sensitivity; whatever else can be seen (attributes, warnings, printed lines,
-    errors) must be the same bits, since it may depend on rows through the releases alone. Noise must be as
-    large as was paid for and used once, the spend at most what the statement says, and the ledger charged
-    before a row is read.
+    The fit is recorded on `X`, and its noisy values are replayed on neighbouring tables. Then
+
+    - releases must have the same order, statistics, sensitivities and noise;
+    - raw values must differ by at most the sensitivity;
+    - everything else that can be seen (attributes, warnings, printed lines, exceptions) must have the same
+      bits, because it may depend on rows only through the releases;
+    - the noise must be as large as its event says, and used once;
+    - the releases must cost at most what the statement says;
+    - the ledger must be charged before any row is read.
 
     Parameters
     ----------
     estimator : PrivateEstimator or Subject
-        What is audited. Of an estimator, fits of copies are: without its ledger, with `verbose=1`.
+        The audited fit. For an estimator, copies are fitted, without its ledger and with `verbose=1`.
     X : array-like or DataFrame
-        Rows that the estimator can fit. A few hundred are enough.
+        Rows for the fit. A few hundred are enough.
     pairs : iterable of pairs of tables, optional
-        Neighbouring tables; hostile ones are made unless given.
+        Neighbouring tables; by default, tables with hostile rows.
     hostile : int, optional
-        How many of the hostile pairs to try, spread over all of them; all unless given.
+        Number of hostile pairs to try, evenly spaced; all by default.
     search : int, default 100
-        Steps of a search, for each stage, for the neighbours that lie farthest apart.
+        Number of steps of a search, for each stage, for the neighbours with the largest distance.
     random_state : int, RandomState or None, default 0
-        Of the search.
+        Seed of the search.
 
     Returns
     -------
     ReplayAudit
-        What was found; `require()` raises if that is anything.
+        The result; `require()` raises if there are violations.
 
     Examples
     --------
@@ -161,23 +165,25 @@ def replay(
     random = public_random(random_state)
     first, again = observe(subject, rows), observe(subject, rows)
     if first.result is None:
-        raise AuditFailedError(f"{subject.name} cannot be audited on these rows, it raised {first.error}")
+        raise AuditFailedError(
+            f"Expected a fit of {subject.name} to audit, got an exception on these rows: {first.error}"
+        )
     violations = [*spend_violations(first), *noise_violations([first, again])]
     violations += _repeated(subject, rows, first)
     violations += _ledger_violations(subject, rows, first)
     violations += forked_noise_violations()
     if pairs is None:
-        made = list(neighbours(subject, rows))
+        tables = list(neighbours(subject, rows))
         if hostile is not None:
-            kept = np.unique(np.linspace(0, len(made) - 1, min(hostile, len(made))).astype(int))
-            made = [made[place] for place in kept]
-        pairs = made
+            kept = np.unique(np.linspace(0, len(tables) - 1, min(hostile, len(tables))).astype(int))
+            tables = [tables[place] for place in kept]
+        pairs = tables
         try:
             with warnings.catch_warnings(action="ignore"):
                 violations += row_violations(subject, rows, first.releases)
-                pairs = made + farthest_pairs(subject, rows, first.releases, search, random)
+                pairs = tables + farthest_pairs(subject, rows, first.releases, search, random)
         except (ArithmeticError, ValueError, TypeError, LookupError):
-            violations.append(Violation("output", "a row", "reading it raised an error"))
+            violations.append(Violation("output", "a row", "reading a row raised an exception"))
     n_pairs, worst, worst_stage = 0, 0.0, ""
     for one, other in pairs:
         runs = [
@@ -195,7 +201,7 @@ def replay(
 
 
 def _repeated(subject: Subject, rows: Any, first: Observation) -> list[Violation]:
-    """Return what differs when the same rows are read in another way: nothing may."""
+    """Return differences between fits of the same rows read in other ways; there must be none."""
     turned = rows.iloc[::-1].reset_index(drop=True) if hasattr(rows, "iloc") else rows[::-1].copy()
     ways: list[tuple[str, Subject, Any, Callable[[], AbstractContextManager[Any]]]] = [
         ("output", subject, rows, nullcontext),
@@ -212,7 +218,7 @@ def _repeated(subject: Subject, rows: Any, first: Observation) -> list[Violation
         found += [
             Violation(check, violation.where, "it differs although the rows are the same")
             for violation in compare(first, run)
-            # How rows are handed over may be told: a path, a number of parts.
+            # The form of the rows may show: a path, or a number of partitions.
             if check != "source" or violation.check != "output"
         ]
         found += [
@@ -232,7 +238,7 @@ def _small_blocks() -> Iterator[None]:
 
 @contextmanager
 def _two_threads() -> Iterator[None]:
-    """Read small blocks on two threads, slowly: a piece waits while the other thread asks for the next."""
+    """Read small blocks slowly on two threads, so that one thread waits while the other asks for more."""
     sound = TableRows.block
 
     def slowly(rows: TableRows) -> Any:
@@ -248,11 +254,11 @@ def _two_threads() -> Iterator[None]:
 
 
 class _StoppedError(BaseException):
-    """Stands for a crash at the first row."""
+    """Simulates a crash at the first row."""
 
 
 def _ledger_violations(subject: Subject, rows: Any, first: Observation) -> list[Violation]:
-    """Return where the ledger is not charged by a fit that crashes at its first row, or by a whole one."""
+    """Return violations if a fit, complete or crashed at its first row, does not charge the ledger."""
     found = []
     statement = first.statement
     with tempfile.TemporaryDirectory() as folder:
@@ -277,5 +283,7 @@ def _ledger_violations(subject: Subject, rows: Any, first: Observation) -> list[
             charged = [spend.event for spend in ledger.history()]
             if statement is not None and charged != [statement.event]:
                 when = "a crash at the first row" if crash else "a whole fit"
-                found.append(Violation("ledger", when, "it does not hold what the statement says, once"))
+                found.append(
+                    Violation("ledger", when, "it does not have exactly one charge, the statement's")
+                )
     return found

@@ -1,4 +1,4 @@
-"""What proofs suppose of single rows: each adds to a sum by itself, and lies on the grid within its bound."""
+"""Checks of what proofs assume about rows: sums are additive, and rows lie on the grid within their bound."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _TIMES = 5
 
 
 def row_violations(subject: Subject, rows: Any, releases: Sequence[RecordedRelease]) -> list[Violation]:
-    """Return where a row changes what another adds to a sum, or lies outside the grid that its bound needs.
+    """Return violations: a row changes what another adds to a sum, or lies outside the grid or its bound.
 
-    Sensitivities are those of one row's vector, so a sum over a block must be the sum over its rows, bit by
-    bit. Hostile rows are put among the others: a row far out is what moves a maximum or a mean of the block.
+    Sensitivities are those of one row's vector, so a sum over a block must equal the sum over its rows bit by
+    bit. Hostile rows are added to the others, because a distant row changes a maximum or a mean of the block.
     """
     table = with_strangers(subject, rows, hostile_rows(subject, rows))
     values = parsed(subject, table)
@@ -39,7 +39,7 @@ def row_violations(subject: Subject, rows: Any, releases: Sequence[RecordedRelea
     for release in releases:
         block = findings(subject, table) if release.of_findings else values
         with np.errstate(all="ignore"):
-            # Several times over: kernels take rows in chunks, and the last chunk is a case of its own.
+            # Repeated several times: kernels take rows in chunks, and the last chunk is a special case.
             whole = release.statistic.sum_block(_on_grid(release, np.tile(block, (1, _TIMES))))
             single = np.zeros_like(whole)
             for i in range(block.shape[1]):
@@ -56,7 +56,7 @@ def _on_grid(release: RecordedRelease, block: NDArray[np.float64]) -> NDArray[np
 
 
 def _off_grid(release: RecordedRelease, rows: NDArray[np.float64]) -> list[str]:
-    """Return what is wrong with grid rows: no integers, or longer than 2^24 where that is their bound."""
+    """Return problems of grid rows: not integers, or longer than 2^24 if that is their bound."""
     seen = [(rows, isinstance(release.grid, Domain))]
     if hasattr(release.statistic, "map_rows"):  # filled, encoded or projected rows
         seen.append((np.asarray(release.statistic.map_rows(rows)), True))

@@ -1,4 +1,4 @@
-"""The whole audit, task by task: every estimator and mode, steps of proofs, every seeded bug, and games."""
+"""The whole audit as a list of tasks: all estimators and modes, steps of proofs, seeded bugs, and games."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dpem.audit.neighbours import as_cells, hostile_rows, with_strangers
 from dpem.audit.obligations import OBLIGATIONS, largest_ratio
 from dpem.audit.observation import record_releases
 from dpem.audit.replaying import ReplayAudit, replay
-from dpem.audit.search import separation, telling_pair
+from dpem.audit.search import best_distinguished_pair, separation
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
 from dpem.audit.sources import can_open
 from dpem.audit.subject import subject_of
@@ -39,10 +39,10 @@ Kind = Literal["replay", "proof", "bug", "transcript", "model", "samples", "bits
 
 _N_ROWS = 150  # of replays: a few blocks of the smallest size
 _GAME_ROWS = 200
-_GAME_EPSILON = 16.0  # mu near 3, where a few hundred games prove most of it
-_BASES = ("made", "with hostile rows", "one row", "duplicates", "no row", "missing cells")
+_GAME_EPSILON = 16.0  # mu near 3, most of which a few hundred games can prove
+_BASES = ("generated", "with hostile rows", "one row", "duplicates", "no row", "missing cells")
 
-# Whose transcripts are attacked.
+# Fits whose transcripts are attacked.
 _GAMES = (
     "KMeans",
     "KMeans, four columns",
@@ -59,7 +59,8 @@ _GAMES = (
     "paper.KMeans, Gaussian",
     "paper.GaussianMixture, GGG, zcdp, map",
 )
-# What is published is attacked too: the model, sampled rows, bits; and the transcript at a usual budget.
+# Fits whose published results are attacked too: the model, sampled rows, bits, and the transcript at epsilon
+# 1.
 _PUBLISHED: dict[str, tuple[Kind, ...]] = {
     "KMeans": ("model", "bits"),
     "GaussianMixture, full": ("model", "samples", "bits"),
@@ -70,46 +71,46 @@ _PUBLISHED: dict[str, tuple[Kind, ...]] = {
 
 @dataclass(frozen=True)
 class Attack:
-    """One piece of the audit, small enough to send to another process."""
+    """One task of the audit, which can be sent to another process."""
 
     kind: Kind
     name: str
     adjacency: str = Adjacency.REPLACE_ONE
     epsilon: float = 1.0
-    base: str = "made"
-    effort: int = 0  # steps of a search, or games
+    base: str = "generated"
+    effort: int = 0  # number of search steps, or of games
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What a task found.
+    """The result of a task.
 
     Attributes
     ----------
     task : Attack
-        What was done.
+        The task.
     passed : bool
-        Whether all is as it should be: no violation, or, for a seeded bug, at least one.
-    said : str
-        It in words.
+        Whether the task passed: no violation, or, for a seeded bug, at least one.
+    text : str
+        The result in words.
     figures : dict
-        It in numbers.
+        The result in numbers.
     seconds : float
-        How long it took.
+        Duration of the task.
     """
 
     task: Attack
     passed: bool
-    said: str
+    text: str
     figures: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
 
 
 def tasks(size: Size, only: str | None = None) -> list[Attack]:
-    """Return the tasks of an audit; `only` keeps those of this model, or whose name has this in it."""
+    """Return the tasks of an audit; `only` selects those of a model, or those whose names contain a text."""
     full = size == "full"
-    made = [Attack("bug", name) for name in BUGS]
-    made += [Attack("proof", name) for name in OBLIGATIONS]
+    found = [Attack("bug", name) for name in BUGS]
+    found += [Attack("proof", name) for name in OBLIGATIONS]
     trials = registry.trials()
     for name, trial in trials.items():
         for adjacency in trial.relations:
@@ -117,8 +118,8 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
                 continue
             budgets = trial.budgets if full else (trial.epsilon,)
             steps = 0 if trial.slow else {"full": 200, "quick": 20, "tiny": 5}[size]
-            made += [Attack("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
-            made += [
+            found += [Attack("replay", name, adjacency, epsilon, effort=steps) for epsilon in budgets]
+            found += [
                 Attack("replay", name, adjacency, trial.epsilon, base)
                 for base in _BASES[1:]
                 if size != "tiny" and not trial.slow and _has_base(name, adjacency, base)
@@ -126,18 +127,18 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
     runs = {"full": 500, "quick": 100, "tiny": 20}[size]
     games = _GAMES if full else _GAMES[:1]
     for name in games:
-        # Rounds of factor analysis fit a model each, and take ten times as long as other releases.
+        # Each round of factor analysis fits a model, which takes ten times as long as other releases.
         played = runs // 3 if name == "FactorAnalysis" else runs
-        made += [
+        found += [
             Attack("transcript", name, adjacency, epsilon, effort=played)
             for adjacency in trials[name].relations
             for epsilon in ((_GAME_EPSILON, 1.0) if full and name in _PUBLISHED else (_GAME_EPSILON,))
         ]
     for name, kinds in list(_PUBLISHED.items())[: None if full else 2]:
         played = runs // 5 if name == "FactorAnalysis" else runs // 2
-        made += [Attack(kind, name, Adjacency.ADD_REMOVE, _GAME_EPSILON, effort=played) for kind in kinds]
+        found += [Attack(kind, name, Adjacency.ADD_REMOVE, _GAME_EPSILON, effort=played) for kind in kinds]
     own = registry.trials_of(only) if only in registry.shipped() else ()
-    return [task for task in made if only is None or only.lower() in task.name.lower() or task.name in own]
+    return [task for task in found if only is None or only.lower() in task.name.lower() or task.name in own]
 
 
 def _has_base(name: str, adjacency: str, base: str) -> bool:
@@ -153,20 +154,20 @@ def run_audit(
     jobs: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> list[Finding]:
-    """Run tasks in processes of their own; return what each found, in the order of the tasks.
+    """Run tasks in separate processes; return their findings in the order of the tasks.
 
     Parameters
     ----------
     chosen : sequence of Attack
-        What to do.
+        The tasks.
     jobs : int
-        Processes.
+        Number of processes.
     progress : callable, optional
-        Is told a kind of task, and how many of it are done of how many.
+        Called with a kind of task, the number of finished tasks of that kind, and their total number.
     """
     _validate.integer(jobs, "jobs")
     found: dict[Attack, Finding] = {}
-    # Long ones first, so that no process is left with one at the end.
+    # Long tasks first, so that no process is left with one at the end.
     order = sorted(chosen, key=lambda task: task.kind in ("replay", "proof", "bug"))
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
         try:
@@ -183,7 +184,7 @@ def run_audit(
 
 
 def perform(task: Attack) -> Finding:
-    """Do one task."""
+    """Run one task."""
     started = time.monotonic()
     attack = {"bug": _bug, "replay": _replay, "proof": _proof}.get(task.kind, _game)
     with warnings.catch_warnings(action="ignore"):
@@ -197,7 +198,7 @@ def _replay(task: Attack) -> tuple[bool, str, dict[str, Any]]:
         subject = subject_of(task.name, task.epsilon, task.adjacency)
         rows = _base(subject, as_cells(subject, registry.trials()[task.name].rows(_N_ROWS)), task.base)
         audit = replay(subject, rows, hostile=hostile, search=task.effort)
-    except Exception as error:  # noqa: BLE001  (a model of another package: the audit of others goes on)
+    except Exception as error:  # noqa: BLE001  (a failing model of another package must not end the audit)
         nothing = {"pairs": 0, "releases": 0, "worst": 0.0, "stage": "none"}
         return False, f"{task.name}: {type(error).__name__}: {error}", nothing
     figures = {
@@ -211,15 +212,15 @@ def _replay(task: Attack) -> tuple[bool, str, dict[str, Any]]:
 
 def _proof(task: Attack) -> tuple[bool, str, dict[str, Any]]:
     reached, proof = largest_ratio(task.name), OBLIGATIONS[task.name].proof
-    said = f"{task.name}: rows reach {reached:.9g} of what {proof} allows"
-    return reached <= 1 + SLACK, said, {"worst": reached, "proof": proof}
+    text = f"{task.name}: rows reach {reached:.9g} of the bound of {proof}"
+    return reached <= 1 + SLACK, text, {"worst": reached, "proof": proof}
 
 
 def _base(subject: Subject, rows: Any, base: str) -> Any:
-    """Return other tables to start from, as odd as their neighbours."""
+    """Return the table that a replay starts from, which may be unusual."""
     if base == "with hostile rows":
         return with_strangers(subject, rows, hostile_rows(subject, rows))
-    if base == "missing cells":  # all of them: then one row decides whether a column has a value at all
+    if base == "missing cells":  # all cells, so that one row decides whether a column has a value
         if not hasattr(rows, "iloc"):
             return np.full_like(rows, np.nan)
         return rows.assign(**{name: None for name in rows.columns if name != subject.person})
@@ -237,12 +238,12 @@ def _bug(task: Attack) -> tuple[bool, str, dict[str, Any]]:
         else:
             audit = audit_of_bug(bug.subject, bug.adjacency)
             caught = sorted({f"{violation.check} ({violation.where})" for violation in audit.violations})
-    said = f"{task.name}: {'caught by ' + ', '.join(caught[:3]) if caught else 'NOT CAUGHT'}"
-    return bool(caught), said, {"caught_by": caught}
+    text = f"{task.name}: {'caught by ' + ', '.join(caught[:3]) if caught else 'NOT CAUGHT'}"
+    return bool(caught), text, {"caught_by": caught}
 
 
 def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
-    """Return the audit that a seeded bug must not pass: the same for all, and quick."""
+    """Run the quick audit that every seeded bug must fail."""
     trial = registry.trials()[name]
     hostile, search = (6, 0) if trial.slow else (12, 20)
     subject = subject_of(name, trial.epsilon, adjacency)
@@ -252,9 +253,9 @@ def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
 def _game(task: Attack) -> tuple[bool, str, dict[str, Any]]:
     subject = subject_of(task.name, task.epsilon, task.adjacency)
     rows = as_cells(subject, registry.trials()[task.name].rows(_GAME_ROWS))
-    # The canary is searched for on pilot fits, and fixed before the games.
+    # The canary is chosen on pilot fits, before the games.
     pilot = [release for _ in range(3) for release in record_releases(subject, rows).releases]
-    one, other = telling_pair(subject, rows, pilot, min(100, task.effort), public_random(0))
+    one, other = best_distinguished_pair(subject, rows, pilot, min(100, task.effort), public_random(0))
     game = _play(task, subject, one, other)
     figures = {
         "canary": _reach(subject, one, other) / game.claim.mu,
@@ -269,7 +270,7 @@ def _game(task: Attack) -> tuple[bool, str, dict[str, Any]]:
 
 
 def _reach(subject: Subject, one: Any, other: Any) -> float:
-    """Return the mu that these two tables spend: how far apart their transcripts are, a mean of some fits."""
+    """Return the mu between the transcripts of two tables, averaged over some fits."""
     changed = [rows[:, 0] if rows.size else None for rows in changed_rows(subject, one, other)]
     fits = [record_releases(subject, one).releases for _ in range(5)]
     return subject.rows_per_person * float(np.mean([separation(fit, *changed) for fit in fits]))

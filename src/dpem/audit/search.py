@@ -1,7 +1,7 @@
-"""A search for the two rows that a fit's releases tell apart best.
+"""A search for the two rows that the releases of a fit distinguish best.
 
-Sums are exact, so what one row adds to a release is the statistic of that row alone: thousands of rows can be
-tried against a recorded fit without fitting again. What is found is judged by a replay.
+Sums are exact, so a row adds its own statistic to a release. Thousands of rows can therefore be tried against
+a recorded fit without another fit. A replay then checks the rows that the search finds.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     Embedding = Callable[[Row | None], NDArray[np.float64]]
     Length = Callable[[NDArray[np.float64]], float]
 
-__all__ = ["farthest_pairs", "row_value", "separation", "telling_pair"]
+__all__ = ["best_distinguished_pair", "farthest_pairs", "row_value", "separation"]
 
 
 def row_value(release: RecordedRelease, row: Row | None) -> NDArray[np.float64]:
-    """Return what a parsed row adds to a recorded release, in released units; None adds nothing."""
+    """Return what a parsed row adds to a recorded release, in released units. None adds nothing."""
     if row is None:
         return np.zeros(release.raw.size)
-    if release.of_findings:  # a parsed row is as the schema declares: hostile rows attack such releases
+    if release.of_findings:  # a parsed row conforms to the schema: hostile rows attack such releases
         row = np.full_like(row, READ)
     with np.errstate(all="ignore"):
         value = release.statistic.sum_block(release.grid.to_grid(row[:, None]))
@@ -45,14 +45,14 @@ def row_value(release: RecordedRelease, row: Row | None) -> NDArray[np.float64]:
 
 
 def separation(releases: Sequence[RecordedRelease], one: Row | None, other: Row | None) -> float:
-    """Return how well all releases together tell two rows apart: for Gaussian noise, a mu."""
+    """Return how well all releases together distinguish two rows: for Gaussian noise, a mu."""
     return _norm(_in_noise(releases, one) - _in_noise(releases, other))
 
 
 def farthest_pairs(
     subject: Subject, rows: Any, releases: Sequence[RecordedRelease], steps: int, random: PublicRandom
 ) -> list[tuple[Any, Any]]:
-    """Return a pair of neighbouring tables for every stage, found by climbing toward the largest distance."""
+    """Return, for every stage, a pair of neighbouring tables found by hill climbing for a large distance."""
     if steps == 0 or not len(rows):
         return []
     last = {release.stage: release for release in releases}
@@ -63,10 +63,10 @@ def farthest_pairs(
     return pairs
 
 
-def telling_pair(
+def best_distinguished_pair(
     subject: Subject, rows: Any, releases: Sequence[RecordedRelease], steps: int, random: PublicRandom
 ) -> tuple[Any, Any]:
-    """Return the neighbouring tables that the whole transcript tells apart best."""
+    """Return the neighbouring tables that the whole transcript distinguishes best."""
     pair = _climb(subject, rows, partial(_in_noise, releases), _norm, steps, random)
     return _tables(subject, rows, *pair)
 
@@ -76,12 +76,12 @@ def _norm(difference: NDArray[np.float64]) -> float:
 
 
 def _in_noise(releases: Sequence[RecordedRelease], row: Row | None) -> NDArray[np.float64]:
-    """Return what a row adds to all releases, in deviations of their noise."""
+    """Return what a row adds to all releases, in standard deviations of their noise."""
     return np.concatenate([row_value(release, row) / release.noise_scale for release in releases])
 
 
 def _tables(subject: Subject, rows: Any, one: Row, other: Row | None) -> tuple[Any, Any]:
-    """Return the tables with one row (as often as a person owns rows) and with the other, or without."""
+    """Return the tables with one row and with the other (or without), repeated for all rows of a person."""
     cells = [None if row is None else as_given(subject, row[:, None])[0] for row in (one, other)]
     first, second = (rows if row is None else with_unit(subject, rows, row) for row in cells)
     return (second, first) if other is None else (first, second)
@@ -90,7 +90,7 @@ def _tables(subject: Subject, rows: Any, one: Row, other: Row | None) -> tuple[A
 def _climb(
     subject: Subject, rows: Any, embed: Embedding, length: Length, steps: int, random: PublicRandom
 ) -> tuple[Row, Row | None]:
-    """Start from the farthest pair of hostile rows and change a few cells at a time while that helps."""
+    """Start from the farthest pair of hostile rows, and change a few cells at a time if that helps."""
     hostile = hostile_rows(subject, rows)
     table = with_strangers(subject, rows, hostile)
     pool = parsed(subject, table)[:, -min(len(hostile) + 20, len(table)) :]

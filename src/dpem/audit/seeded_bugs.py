@@ -1,7 +1,7 @@
-"""Privacy bugs, switched on one at a time: an audit that misses one of them is not worth running.
+"""Seeded privacy bugs that an audit must detect, switched on one at a time.
 
-Each is a mistake that was made in published code, in a paper, or could be made here in one line. While one is
-on, everything that is released says that its noise is insecure.
+Each is a mistake from published code or from a paper, or one that a single wrong line could cause here. While
+a bug is on, every release is marked as having insecure noise.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ __all__ = ["BUGS", "Bug", "seeded_bug"]
 
 @dataclass(frozen=True)
 class Bug:
-    """A mistake, and a trial that has it.
+    """A privacy bug, and a trial that it affects.
 
     Attributes
     ----------
     subject : str
-        The trial, or step of a proof, that is audited with the bug on.
+        Trial, or step of a proof, to audit with the bug on.
     patches : callable
-        Returns the patches that switch it on.
+        Function that returns the patches that switch the bug on.
     adjacency : str
-        The relation under which it shows.
+        Neighbouring relation for the audit.
     """
 
     subject: str
@@ -71,7 +71,7 @@ class Bug:
 
 @contextmanager
 def seeded_bug(name: str) -> Iterator[Bug]:
-    """Switch a bug on inside the block. For audits of the audits only."""
+    """Switch a bug on in this context. Only for testing the audits."""
     bug = BUGS[name]
     with ExitStack() as stack:
         for mistake in bug.patches():
@@ -91,7 +91,7 @@ def _half_the_noise() -> list[Any]:
 
 
 def _variance_for_deviation() -> list[Any]:
-    """Numpy is handed the square root of what it should be, as in the authors' factor analysis."""
+    """Use the square root of the standard deviation, as in the authors' factor analysis."""
 
     def of_variance(noise_stddev: float, size: int) -> Any:
         return rounded_gaussian(max(1.0, np.sqrt(noise_stddev)), size)
@@ -130,8 +130,8 @@ def _noise_from_a_seed() -> list[Any]:
 
 
 def _entropy_shared_by_forks() -> list[Any]:
-    """Keep a buffer of entropy: a forked process goes on reading where its parent was."""
-    buffer = bytearray(os.urandom(1 << 22))  # noqa: TID251  (the bug is that a buffer is kept)
+    """Keep a buffer of entropy, from which a forked process reads the same bytes as its parent."""
+    buffer = bytearray(os.urandom(1 << 22))  # noqa: TID251  (the buffer is the bug)
 
     def from_buffer(self: OperatingSystemEntropy, n_bytes: int) -> bytes:  # noqa: ARG001
         if len(buffer) < n_bytes:
@@ -144,7 +144,7 @@ def _entropy_shared_by_forks() -> list[Any]:
 
 
 def _float_noise() -> list[Any]:
-    """Noise of floating point: its holes tell values apart (docs/background/known-vulnerabilities.md)."""
+    """Add floating-point noise, whose gaps reveal values (docs/background/known-vulnerabilities.md)."""
     exact = mechanisms._released
 
     def on_floats(clipped: Any, noise: Any, event: Any) -> Any:
@@ -154,7 +154,7 @@ def _float_noise() -> list[Any]:
 
 
 def _noise_with_holes() -> list[Any]:
-    """Noise of few bits: what lies between its steps is the exact sum."""
+    """Add noise in multiples of 16, so that the remainder is that of the exact sum."""
 
     def coarse(noise_stddev: float, size: int) -> Any:
         return (
@@ -170,7 +170,7 @@ def _noise_with_holes() -> list[Any]:
 
 
 def _smaller(function: str, *, where: Any = sensitivity) -> Callable[[], list[Any]]:
-    """Return a patch: what holds when a row is added or removed is used where one is replaced."""
+    """Return a patch that uses the add-remove sensitivity for replace-one."""
 
     def patches() -> list[Any]:
         exact = getattr(where, function)
@@ -223,7 +223,7 @@ def _paper_denominators() -> list[Any]:
 
 
 def _bound_without_missing_cells() -> list[Any]:
-    """Rows with missing cells pass by the bound that complete rows keep."""
+    """Skip the bound on vectors for rows with missing cells."""
 
     def as_complete(self: IncompleteMoments, n_missing: Any) -> Any:
         return np.full(len(n_missing), self.clip), np.ones(len(n_missing))
@@ -238,7 +238,7 @@ def _bound_without_missing_cells() -> list[Any]:
 
 
 def _float_sums() -> list[Any]:
-    """Rows are summed as single-precision floats, one after the other."""
+    """Sum rows in single precision."""
 
     def in_floats(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:  # noqa: ARG001
         total = np.zeros(statistic.size, dtype=np.float32)
@@ -252,7 +252,7 @@ def _float_sums() -> list[Any]:
 
 
 def _pair_tables_of_one_block() -> list[Any]:
-    """Count the tables of the first block of columns only: a row is in those of all blocks."""
+    """Count only the tables of the first block of columns, although a row is in those of all blocks."""
 
     def of_first(self: PairTables) -> int:
         n = len(self.blocks[0])
@@ -262,7 +262,7 @@ def _pair_tables_of_one_block() -> list[Any]:
 
 
 def _coarse_sums_as_if_exact() -> list[Any]:
-    """Forget that rounding whole sums down may add one to the change of each entry."""
+    """Ignore that rounding sums down may add one to the change of each entry."""
     return [patch.object(sensitivity, "coarse", lambda whole, bits, _: float(whole) / 2**bits)]
 
 
@@ -295,7 +295,7 @@ def _filled_rows_too_long() -> list[Any]:
 
 
 def _tied_responsibilities_rounded() -> list[Any]:
-    """Round responsibilities to the nearest integer where they must sum to one, and check that loosely."""
+    """Round responsibilities to the nearest integer, so that their sum may exceed one."""
 
     def rounded(self: FrameMoments, log_joint: Any) -> Any:  # noqa: ARG001
         return np.rint(softmax(log_joint)[0] * 2.0**RESPONSIBILITY_BITS)
@@ -310,7 +310,7 @@ def _tied_responsibilities_rounded() -> list[Any]:
 
 
 def _softmax_of_the_block() -> list[Any]:
-    """Subtract the largest logit of the block, not of the row: rows far out then lose their digits."""
+    """Subtract the largest logit of the block instead of the row, so that distant rows lose precision."""
 
     def of_block(logits: Any) -> Any:
         largest = np.broadcast_to(logits.max(), logits.shape[1:])
@@ -325,7 +325,7 @@ def _softmax_of_the_block() -> list[Any]:
 
 
 def _last_chunk_twice() -> list[Any]:
-    """Shift the last chunk of rows back so that it is whole: some rows count twice."""
+    """Extend the last chunk of rows backwards to the full size, so that some rows count twice."""
     sound = FrameMoments.sum_block
 
     def in_chunks(self: FrameMoments, rows: Any) -> Any:
@@ -339,7 +339,7 @@ def _last_chunk_twice() -> list[Any]:
 
 
 def _cells_read_by_their_block() -> list[Any]:
-    """Read a block as text without separators as soon as one of its cells is no number."""
+    """Round all numbers of a block if one of its cells is not a number."""
     sound = Column.parse
 
     def parse(self: Column, cells: Any) -> Any:
@@ -355,7 +355,7 @@ def _cells_read_by_their_block() -> list[Any]:
 
 
 def _cap_of_a_person_per_piece() -> list[Any]:
-    """Keep so many rows of a person in every piece, not in all."""
+    """Apply the cap on rows of a person to every piece separately."""
     sound: Any = vars(persons._KeptRows)["by_piece"].func
 
     def each_by_itself(self: persons._KeptRows) -> Any:
@@ -411,7 +411,7 @@ def _bounds_of_the_rows(model: KMeans, rows: Any) -> None:
 
 
 def _stop_by_exact_sums() -> list[Any]:
-    """Leave out a release where exact sums say that nothing will change; here: where they are even."""
+    """Skip a release depending on exact sums: here, if they are even."""
     sound, exact = ReleaseGate.release_jointly, LocalEngine.sum
     last: dict[str, Any] = {}
 
@@ -432,7 +432,7 @@ def _stop_by_exact_sums() -> list[Any]:
 
 
 def _more_releases_than_planned() -> list[Any]:
-    """Every Lloyd step is released twice and averaged; one is paid for."""
+    """Release every Lloyd step twice and average, but charge one release."""
     sound = ReleaseGate.release
 
     def twice(self: ReleaseGate, name: str, statistic: Any, rows: Any = None) -> ReleasedStatistics:
@@ -460,7 +460,7 @@ def _exact_attribute() -> list[Any]:
 
 
 def _exact_centres() -> list[Any]:
-    """Let the M-step look at the sum behind the noise."""
+    """Let the M-step use the exact sum behind the noise."""
     exact, sound = LocalEngine.sum, LloydModel.m_step
     last: dict[str, Any] = {}
 
@@ -536,7 +536,7 @@ def _noise_shared_within_a_release() -> list[Any]:
 
 
 def _shaped_noise_drawn_once() -> list[Any]:
-    """Scale one draw to every shape of a release, instead of drawing for each."""
+    """Scale one draw to every shape of a release, instead of drawing each separately."""
     kept: dict[str, Any] = {}
     sound = mechanisms.GaussianMechanism.release
 
@@ -594,7 +594,7 @@ def _never_charged() -> list[Any]:
     return [patch.object(ReleaseGate, "_pay", lambda self, ledger, purpose: None)]  # noqa: ARG005
 
 
-# Fitted in milliseconds; what all models share is as wrong in it as in any other.
+# Fitted in milliseconds, for bugs in code that all models share.
 _QUICK = "paper.KMeans, Gaussian"
 
 BUGS: dict[str, Bug] = {

@@ -1,4 +1,4 @@
-"""Generated rows in the forms that a fit accepts: files, batches, tables of real clusters on this machine."""
+"""Generated rows in the forms that a fit accepts: files, batches, and tables of local clusters."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SOURCES", "can_open"]
 
-_NAME = "rows"  # the same for all tables: a path is public, and the same path tells nothing
+_NAME = "rows"  # the same for all tables, so that public paths do not differ
 
 
 def can_open(source: str) -> bool:
-    """Say whether what a source needs is installed: an extra, and Java for Spark."""
+    """Whether the requirements of a source are installed: an extra, and Java for Spark."""
     needed = {"Dask": ("dask", "distributed"), "Spark": ("pyspark",)}.get(source, ())
     if any(importlib.util.find_spec(module) is None for module in needed):
         return False
@@ -47,7 +47,7 @@ def _frame(rows: Any) -> Any:
 
 
 def _as_text(rows: Any) -> Any:
-    """Return a table whose cells are text, or null: files and clusters store one type per column."""
+    """Return a table of text cells or nulls, because files and clusters store one type per column."""
     frame = _frame(rows)
     return frame.map(_text).astype(object) if len(frame) else frame.astype(str).astype(object)
 
@@ -57,7 +57,7 @@ def _text(cell: Any) -> str | None:
         return None
     if isinstance(cell, bytes):
         return cell.decode("latin-1")
-    # Whole numbers as such: in text, "7.0" and "7" are the names of two persons.
+    # Whole numbers without decimals: as text, "7.0" and "7" are the names of two persons.
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
 
 
@@ -68,7 +68,7 @@ def _csv(rows: Any) -> Path:
 
 
 def _csv_with_broken_lines(rows: Any) -> Path:
-    """Cut lines off after a first cell that cannot be read: such a line is still a row."""
+    """Cut lines off after an unreadable first cell. Such a line is still a row."""
     path = _csv(rows)
     lines = path.read_text(encoding="utf-8").split("\n")
     broken = [line.partition(",")[0] if line.startswith("?!") else line for line in lines]
@@ -77,7 +77,7 @@ def _csv_with_broken_lines(rows: Any) -> Path:
 
 
 def _parquet(rows: Any) -> Path:
-    """Numbers are stored as such; cells of a table with a schema may be anything, and are text."""
+    """Write a Parquet file; cells of a table with a schema may be of any type, and are stored as text."""
     path = _folder() / f"{_NAME}.parquet"
     table = _as_text(rows) if hasattr(rows, "columns") else _frame(rows)
     table.to_parquet(path, row_group_size=37)
@@ -85,7 +85,7 @@ def _parquet(rows: Any) -> Path:
 
 
 def _batches(rows: Any) -> Callable[[], Any]:
-    """Return a function of batches: one row, none, an odd number, then many; arrays in one buffer."""
+    """Return a function of batches: one row, none, an odd number, then many; arrays share one buffer."""
     n = len(rows)
     ends = sorted({0, min(1, n), *range(min(38, n), n, 11), n})
     if hasattr(rows, "columns"):
@@ -96,7 +96,7 @@ def _batches(rows: Any) -> Callable[[], Any]:
         for start, stop in pairwise([0, *ends]):
             buffer[: stop - start] = rows[start:stop]
             yield buffer[: stop - start]
-            buffer[:] = 0.5  # what the caller does with its own memory is its affair
+            buffer[:] = 0.5  # a caller may overwrite its own memory after a batch
 
     return refilled
 
@@ -105,7 +105,7 @@ def _batches(rows: Any) -> Callable[[], Any]:
 def _dask_client() -> Any:
     from dask.distributed import Client, LocalCluster  # noqa: PLC0415  (an extra)
 
-    # In processes of their own: a crash that an audit stages here must not stop a worker.
+    # Workers are separate processes, so that a crash simulated by an audit does not stop them.
     cluster: Any = LocalCluster(  # type: ignore[no-untyped-call]
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     )
@@ -135,7 +135,7 @@ def _spark_session() -> Any:
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "3",
         "spark.ui.showConsoleProgress": "false",
-        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than so few rows
+        "spark.sql.codegen.wholeStage": "false",  # compiling takes longer than the few rows
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "7",  # several batches in each partition
     }

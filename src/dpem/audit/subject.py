@@ -1,4 +1,4 @@
-"""What is audited: anything that takes rows and releases something, with its public facts."""
+"""The subject of an audit: a function that takes rows and releases something, with its public facts."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ _PUBLIC = ("rows_per_person", "schema", "bounds", "data_norm", "person")
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """Anything that takes rows and releases something: `replay` and `distinguish` make one of an estimator.
+    """A function that takes rows and releases something. `replay` and `distinguish` convert estimators to it.
 
     Attributes
     ----------
     name : str
-        What a report calls it.
+        Name in reports.
     run : callable
-        Takes rows and a ledger (or None); returns what is released: a fitted estimator, or an object whose
-        `privacy` is a statement. All but its noise must be repeatable.
+        Function of rows and a ledger (or None). It returns the release: a fitted estimator, or an object
+        whose `privacy` is a statement. Everything except its noise must be repeatable.
     adjacency, rows_per_person
-        Whose data is hidden, as in an estimator.
+        Neighbouring relation and privacy unit, as in an estimator.
     schema, bounds, data_norm
-        The public domain of the rows: one of the three.
+        Public domain of the rows: one of the three.
     person : str, optional
-        The column that names the owner of each row, beside the columns of the schema.
+        Column that names the owner of each row, in addition to the columns of the schema.
     in_memory : callable, optional
-        As `run`, for rows that `run` hands over in another form (a file, a cluster): the sums must be equal.
+        Like `run`, for rows in memory, if `run` passes them in another form (a file, a cluster). Sums must be
+        equal.
 
     Examples
     --------
@@ -66,7 +67,7 @@ class Subject:
 
     @classmethod
     def of(cls, audited: PrivateEstimator | Subject) -> Subject:
-        """Return a subject as it is, or the fit of an estimator: a copy, without its ledger, talking."""
+        """Return a subject unchanged, or that of an estimator, which fits copies without its ledger."""
         if isinstance(audited, Subject):
             return audited
         given: Any = audited
@@ -75,15 +76,15 @@ class Subject:
                 "an estimator of dpem or a dpem.audit.Subject", "estimator", type(given).__name__
             )
         if given._plain:
-            raise _validate.fail("a finite epsilon to audit", "epsilon", given.epsilon)
+            raise _validate.fail("a finite epsilon for an audit", "epsilon", given.epsilon)
         if given.person is not None and given.schema is None:
             raise _validate.fail(
-                "an estimator with a schema to audit rows of persons",
+                "an estimator with a schema for an audit with persons",
                 "schema",
                 None,
-                "Pass the schema of the columns beside the one that names persons.",
+                "Pass the schema of all columns except the person column.",
             )
-        # Free choices are repeated in every fit: only noise, which is replayed, may make two fits differ.
+        # The seed repeats post-processing, so that fits differ by their noise only, which is replayed.
         seed = 0 if given.random_state is None else given.random_state
 
         def run(rows: Any, ledger: Ledger | None) -> Any:
@@ -105,17 +106,17 @@ class Subject:
 def subject_of(name: str, epsilon: float, adjacency: str) -> Subject:
     """Return the subject of an audit of the trial of this name."""
     trial = registry.trials()[name]
-    made = trial.make(adjacency, epsilon=epsilon)
-    if isinstance(made, PrivateEstimator):
-        subject = Subject.of(made)
+    audited = trial.make(adjacency, epsilon=epsilon)
+    if isinstance(audited, PrivateEstimator):
+        subject = Subject.of(audited)
     else:
         domain = {key: trial.arguments[key] for key in _PUBLIC if key in trial.arguments}
-        subject = Subject(name, made, adjacency, **domain)
+        subject = Subject(name, audited, adjacency, **domain)
     subject = replace(subject, name=f"{name}, {adjacency}")
     if trial.source is None:
         return subject
-    hand_over, fit = SOURCES[trial.source], subject.run
-    hand_over(trial.rows(3))  # what a cluster warns of at its start has nothing to do with rows
-    # A line that is cut off is another row than the one in memory.
+    to_source, fit = SOURCES[trial.source], subject.run
+    to_source(trial.rows(3))  # starts clusters now, so that their first warnings are not observed
+    # A broken line is a different row from the one in memory, so sums differ.
     same = None if trial.source == "CSV file with broken lines" else fit
-    return replace(subject, run=lambda rows, ledger: fit(hand_over(rows), ledger), in_memory=same)
+    return replace(subject, run=lambda rows, ledger: fit(to_source(rows), ledger), in_memory=same)

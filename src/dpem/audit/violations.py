@@ -1,4 +1,4 @@
-"""What an audit finds, and the checks that need no second data set."""
+"""Violations that an audit finds: checks of one run, of repeated runs, and of runs on neighbouring tables."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ if TYPE_CHECKING:
 
 __all__ = ["SLACK", "Violation", "compare", "forked_noise_violations", "noise_violations", "spend_violations"]
 
-# Sensitivities are rounded up; lengths of differences are computed in floats.
+# Sensitivities are rounded up, but lengths of differences are computed in floats.
 SLACK = 1e-12
-# A sound mechanism falls below this once in 10^12 checks.
+# A correct mechanism fails a check with this probability.
 _UNLIKELY = 1e-12
-_SHARED = 8  # entries of two noises that agree by chance less than once in 10^12
+_SHARED = 8  # entries of two noise vectors that agree by chance less than once in 10^12
 _LOW_BITS = 3
-_FEW = 32  # entries that must be left to compare a release with itself
-_AGREEMENT = 0.01  # in deviations
+_FEW = 32  # smallest number of entries for comparing a release with itself
+_AGREEMENT = 0.01  # in standard deviations
 
 
 @dataclass(frozen=True)
 class Violation:
-    """One broken promise.
+    """One violation of the guarantee.
 
     Attributes
     ----------
     check : str
-        Which promise: ``"sequence"``, ``"question"``, ``"sensitivity"``, ``"noise"``, ``"distance"``,
+        Failed check: ``"sequence"``, ``"question"``, ``"sensitivity"``, ``"noise"``, ``"distance"``,
         ``"output"``, ``"spend"``, ``"grid"``, ``"bits"``, ``"order"`` or ``"ledger"``.
     where : str
-        The stage or the name of what was let out. Never a value.
+        Stage, or name of the output. Never a value.
     detail : str
-        What was expected.
+        Description of the violation.
 
     Examples
     --------
@@ -65,24 +65,24 @@ class Violation:
 
 
 def compare(one: Observation, other: Observation) -> list[Violation]:
-    """Return what tells two runs apart that were handed the same noisy values, on neighbouring rows."""
+    """Return the differences between two runs on neighbouring tables with the same noisy values."""
     found = []
     for a, b in zip(one.releases, other.releases, strict=False):
         if a.stage != b.stage or a.raw.shape != b.raw.shape:
             break
         asked = [flattened([release.statistic, release.grid], declared=True) for release in (a, b)]
         if asked[0] != asked[1]:
-            found.append(Violation("question", a.stage, "the statistic depends on rows beyond its sum"))
+            found.append(Violation("question", a.stage, "the choice of the statistic depends on rows"))
         if a.sensitivity != b.sensitivity:
             found.append(Violation("sensitivity", a.stage, "the sensitivity depends on rows"))
         if a.event != b.event:
             found.append(Violation("noise", a.stage, "the size of the noise depends on rows"))
         ratio = a.distance(b)
         if not ratio <= 1 + SLACK:
-            found.append(Violation("distance", a.stage, f"rows move it by {ratio:.6g} sensitivities"))
+            found.append(Violation("distance", a.stage, f"rows change it by {ratio:.6g} sensitivities"))
     stages = [[release.stage for release in run.releases] for run in (one, other)]
     if stages[0] != stages[1]:
-        found.append(Violation("sequence", "releases", "which releases are made depends on rows"))
+        found.append(Violation("sequence", "releases", "the sequence of releases depends on rows"))
     found += [
         Violation("output", name, "it differs between neighbours although all releases were the same")
         for name in sorted(one.seen.keys() | other.seen.keys())
@@ -92,10 +92,10 @@ def compare(one: Observation, other: Observation) -> list[Violation]:
 
 
 def spend_violations(run: Observation) -> list[Violation]:
-    """Return where the recorded releases cost more than the statement says."""
+    """Return a violation if the recorded releases cost more than the statement says."""
     statement = run.statement
     if statement is None or statement.event is None:
-        return [Violation("spend", "statement", "there is none")]
+        return [Violation("spend", "statement", "the result has no privacy statement")]
     if not run.releases:
         return []
     accountant = GdpAccountant()
@@ -106,10 +106,11 @@ def spend_violations(run: Observation) -> list[Violation]:
 
 
 def noise_violations(runs: Sequence[Observation]) -> list[Violation]:
-    """Return where recorded noise is too small for its event, no integer, or used more than once.
+    """Return violations: recorded noise is too small for its event, not an integer, or used more than once.
 
-    Runs are independent recordings of one subject. Noise is judged by its squares (Laplace: its size), which
-    are too small by chance once in 10^12 checks; rounding moves an entry by half a unit, which is granted.
+    Runs are independent recordings of one subject. The test statistic is the sum of squares (for Laplace
+    noise, of absolute values), which is too small by chance once in 10^12 checks. The test allows for
+    rounding, which changes an entry by at most half a unit.
     """
     found = []
     noises = [[release.noisy - release.raw for release in run.releases] for run in runs]
@@ -119,14 +120,14 @@ def noise_violations(runs: Sequence[Observation]) -> list[Violation]:
     for release, noise in zip(releases, flat, strict=True):
         by_stage.setdefault(release.stage, []).append((release, noise))
         if not np.array_equal(release.noisy, np.rint(release.noisy)):
-            found.append(Violation("grid", release.stage, "what is released is not on the integer grid"))
+            found.append(Violation("grid", release.stage, "released values are not on the integer grid"))
     for stage, drawn in by_stage.items():
         if _chance_of_so_little(drawn) < _UNLIKELY:
-            found.append(Violation("noise", stage, "it is smaller than the event says"))
+            found.append(Violation("noise", stage, "the noise is smaller than its event says"))
     if _chance_of_low_bits(list(zip(releases, flat, strict=True))) < _UNLIKELY:
-        found.append(Violation("bits", "all releases", "low bits of the noise are not uniform: it has holes"))
+        found.append(Violation("bits", "all releases", "low bits of the noise are not uniform"))
     if releases and _chance_of_so_little(list(zip(releases, flat, strict=True))) < _UNLIKELY:
-        found.append(Violation("noise", "all releases", "it is smaller than the events say"))
+        found.append(Violation("noise", "all releases", "the noise is smaller than its events say"))
     for release, noise in zip(releases, flat, strict=True):
         chances = (_chance_of_so_many_repeats(release, noise), _chance_of_such_a_pattern(release, noise))
         if min(chances) < _UNLIKELY:
@@ -138,14 +139,14 @@ def noise_violations(runs: Sequence[Observation]) -> list[Violation]:
 
 
 def forked_noise_violations() -> list[Violation]:
-    """Return whether a forked process draws the noise that its parent draws."""
+    """Return a violation if a forked process draws the same noise as its parent."""
     if not hasattr(os, "fork"):
         return []
     mechanism, zeros = GaussianMechanism(1.0, 2.0**40), np.zeros(_SHARED, dtype=np.int64)
     reading, writing = os.pipe()
     with warnings.catch_warnings(
         action="ignore", category=DeprecationWarning
-    ):  # threads, which it never uses
+    ):  # about threads, which the child does not use
         child = os.fork()
     if child == 0:
         os.write(writing, mechanism.release(zeros).values.tobytes())
@@ -161,7 +162,7 @@ def forked_noise_violations() -> list[Violation]:
 
 
 def _chance_of_so_little(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float64]]]) -> float:
-    """Return how likely sound noise is as small as this: the lower tail of a chi-squared or gamma law."""
+    """Return the probability of noise this small: the lower tail of a chi-squared or gamma distribution."""
     chance = 1.0
     for laplace in (False, True):
         sizes = [
@@ -180,9 +181,9 @@ def _chance_of_so_little(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float
 
 
 def _chance_of_low_bits(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float64]]]) -> float:
-    """Return how likely uniform low bits are as uneven as these: noise that is wide has uniform ones."""
+    """Return the probability of low bits this uneven; the low bits of wide noise are uniform."""
     wide = [noise[release.noise_scale >= 2.0 ** (_LOW_BITS + 3)] for release, noise in drawn]
-    wide = [noise[np.abs(noise) < 2.0**52] for noise in wide]  # beyond, released floats hold no low bits
+    wide = [noise[np.abs(noise) < 2.0**52] for noise in wide]  # larger floats have no low bits
     counts = np.bincount(np.concatenate(wide).astype(np.int64) % 2**_LOW_BITS, minlength=2**_LOW_BITS)
     if counts.sum() < 2 ** (_LOW_BITS + 2):
         return 1.0
@@ -191,10 +192,11 @@ def _chance_of_low_bits(drawn: Sequence[tuple[RecordedRelease, NDArray[np.float6
 
 
 def _chance_of_so_many_repeats(release: RecordedRelease, noise: NDArray[np.float64]) -> float:
-    """Return how likely independent entries agree in size as often as these, up to rounding.
+    """Return the probability of this many agreements in absolute value between independent entries.
 
-    Entries are taken in units of their own noise: one that was drawn once and scaled to several shapes agrees
-    with itself, also with its sign turned. The number of pairs that agree by chance is nearly Poisson.
+    Entries are compared in units of their noise, up to rounding, so that noise drawn once and scaled to
+    several shapes agrees with itself, even with opposite signs. The number of chance agreements is nearly
+    Poisson.
     """
     wide = (release.noise_scale >= 2.0**8) & (np.abs(noise) < 2.0**52)
     sizes = np.abs(noise[wide]) / release.noise_scale[wide]
@@ -202,24 +204,24 @@ def _chance_of_so_many_repeats(release: RecordedRelease, noise: NDArray[np.float
         return 1.0
     rounding = 1.0 / release.noise_scale[wide].min()
     agreeing = int((np.diff(np.sort(sizes)) <= rounding).sum())
-    # The density of the difference of two such sizes at zero: of half-normal and of exponential ones.
+    # The density at zero of the difference of two absolute values: exponential or half-normal ones.
     density = 0.5 if isinstance(release.event, LaplaceEvent) else 1 / np.sqrt(np.pi)
     expected = sizes.size * (sizes.size - 1) / 2 * 2 * rounding * density
     return float(special.pdtrc(agreeing - 1, expected)) if agreeing else 1.0
 
 
 def _chance_of_such_a_pattern(release: RecordedRelease, noise: NDArray[np.float64]) -> float:
-    """Return how likely independent Gaussian entries resemble themselves so much, moved by some places.
+    """Return a bound on the probability of this much autocorrelation in independent Gaussian entries.
 
-    A sum of m products of independent standard normals exceeds t with a chance of at most
-    exp(-x t) (1 - x^2)^(-m/2), for every x below 1 (Chernoff): for noise of any width.
+    A sum of m products of independent standard normals exceeds t with probability at most
+    exp(-x t) (1 - x^2)^(-m/2), for every x below 1 (Chernoff). This holds for noise of any width.
     """
     if isinstance(release.event, LaplaceEvent) or noise.size < 2 * _FEW:
         return 1.0
     sizes = noise / release.noise_scale
     n = sizes.size
     padded = np.fft.rfft(sizes, 2 * n)
-    sums = np.abs(np.fft.irfft(padded * padded.conj(), 2 * n)[1 : n - _FEW + 1])  # by the number of places
+    sums = np.abs(np.fft.irfft(padded * padded.conj(), 2 * n)[1 : n - _FEW + 1])  # by lag
     terms = n - np.arange(1, n - _FEW + 1)
     x = np.linspace(0.01, 0.95, 48)[:, None]
     logarithms = (-x * sums - terms / 2 * np.log1p(-(x**2))).min(axis=0)

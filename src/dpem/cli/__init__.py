@@ -1,4 +1,4 @@
-"""The command `dpem`: it parses, calls the functions of the Python interface, and prints what they return.
+"""The command `dpem`: it parses arguments, calls the Python API and prints the results.
 
 May import: everything; models through the registry. Never sees: private values in messages.
 """

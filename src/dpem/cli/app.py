@@ -1,4 +1,4 @@
-"""All commands in one application."""
+"""The command-line application with all its commands."""
 
 import os
 import sys
@@ -17,10 +17,9 @@ app = typer.Typer(
     name="dpem",
     help="Fit latent-variable models to sensitive tables under differential privacy.",
     epilog=(
-        "Exit codes: 0 done, 1 a defect of dpem (of dpem check: a column is not read), 2 wrong arguments, "
-        "3 the budget does not suffice, 4 rows "
-        "could not be read, 5 a ledger, model or output file cannot be used, 130 interrupted. Start with: "
-        "dpem demo"
+        "Exit codes: 0 success, 1 a bug in dpem (dpem check: the schema does not read a column; dpem audit: "
+        "a violation), 2 invalid arguments, 3 insufficient budget, 4 rows could not be read, 5 a ledger, "
+        "model or output file cannot be used, 130 interrupted. Start with: dpem demo"
     ),
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -50,12 +49,12 @@ app.add_typer(budget.app, name="budget")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command with these arguments, or those of the process; return its exit code."""
+    """Run the command with the given arguments (default: `sys.argv`) and return its exit code."""
     before = sys.stdout
     try:
         return _main(arguments)
     finally:
-        if sys.stdout is not before:  # its reader has gone
+        if sys.stdout is not before:  # a command replaced it, because the reader of the pipe had gone
             sys.stdout.close()
             sys.stdout = before
 
@@ -67,7 +66,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         return _exit_code(given, standalone=False)
     except Exception as error:
-        message: Any = getattr(error, "format_message", None)  # of wrong arguments
+        message: Any = getattr(error, "format_message", None)  # click's errors for invalid arguments have it
         if message is None:
             raise
         Console(as_json=True).fail("UsageError", message(), ExitCode.ARGUMENTS)
@@ -76,7 +75,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def _exit_code(arguments: Sequence[str], *, standalone: bool) -> int:
     try:
-        # Not app(...): that would replace the hook for exceptions of the whole process.
+        # app(...) would replace sys.excepthook for the whole process.
         code = typer.main.get_command(app)(list(arguments), prog_name="dpem", standalone_mode=standalone)
     except SystemExit as end:
         code = end.code
@@ -84,10 +83,10 @@ def _exit_code(arguments: Sequence[str], *, standalone: bool) -> int:
 
 
 def run() -> None:
-    """Run as a process."""
+    """Run the command and end the process: the entry point of the script `dpem`."""
     code = main()
     try:
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read standard output has seen enough: nothing more is said at the end
+    except BrokenPipeError:  # the reader closed the pipe: keep Python from reporting it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`dpem audit`: attack the installed dpem, and show that the attacks would find a bug."""
+"""`dpem audit`: attack the installed dpem, and check that the attacks detect seeded bugs."""
 
 import time
 from pathlib import Path
@@ -19,23 +19,23 @@ __all__ = ["register"]
 def audit(
     console: Console,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Markdown file for all findings.")
+        Path | None, typer.Option("--output", "-o", help="Markdown file to write with all findings.")
     ] = None,
     only: Annotated[
         str | None,
         typer.Option(
-            "--only", help="One model of dpem fit --model, or all audits whose name contains this text."
+            "--only", help="Name of a model (see dpem fit --model), or text that names of audits contain."
         ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Run fewer attacks: minutes instead of half an hour.")
     ] = False,
     tiny: Annotated[bool, typer.Option("--tiny", hidden=True)] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes.")] = 2,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Number of processes.")] = 2,
 ) -> None:
-    """Attack the installed dpem on synthetic data: replays, distinguishing games and seeded bugs.
+    """Attack the installed dpem on generated data: replays, distinguishing games and seeded bugs.
 
-    No data of yours is read and no budget is spent.
+    Your data is not read and no budget is spent.
     """
     from dpem.audit.findings_page import audit_page, summary  # noqa: PLC0415
     from dpem.audit.run import run_audit, tasks  # noqa: PLC0415
@@ -43,13 +43,16 @@ def audit(
     size: Size = "tiny" if tiny else "quick" if quick else "full"
     chosen = tasks(size, only)
     if not chosen:
-        raise InvalidArgumentError(f"Expected part of the name of an audit, got --only={only!r}.")
+        raise InvalidArgumentError(
+            f"Expected a model, or text that names of audits contain, got --only {only!r}. No audit has such "
+            f"a name."
+        )
     started = time.monotonic()
     try:
         with console.tasks() as progress:
             findings = run_audit(chosen, jobs=jobs, progress=progress)
     except KeyboardInterrupt:
-        console.fail("Interrupted", "Interrupted. Nothing was written.", ExitCode.INTERRUPTED)
+        console.fail("Interrupted", "Interrupted. No output was written.", ExitCode.INTERRUPTED)
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     seconds = time.monotonic() - started
     lines = summary(findings)
@@ -62,7 +65,7 @@ def audit(
         with replacing(output) as target:
             target.write_text(audit_page(findings, size, seconds), encoding="utf-8")
         console.line(f"Wrote {output} in {seconds:.0f} seconds.")
-    failed = [finding.said for finding in findings if not finding.passed]
+    failed = [finding.text for finding in findings if not finding.passed]
     console.result(
         {
             "audits": len(findings),

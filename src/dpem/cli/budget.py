@@ -1,4 +1,4 @@
-"""`dpem budget`: make, show and check the ledger of a protected data set."""
+"""`dpem budget`: create, show and verify the ledger of a table."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,24 +12,24 @@ from dpem.errors import InvalidArgumentError
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Create, show and verify the ledger of a protected data set.", no_args_is_help=True)
+app = typer.Typer(help="Create, show and verify the ledger of a table.", no_args_is_help=True)
 
-_Path = Annotated[Path, typer.Argument(help="The ledger file.")]
+_Path = Annotated[Path, typer.Argument(help="Ledger file.")]
 
 
 def init(
     console: Console,
     path: _Path,
-    name: Annotated[str, typer.Option("--name", help="The name of the data set, such as 'patients 2026'.")],
+    name: Annotated[str, typer.Option("--name", help="Name of the table, such as 'patients 2026'.")],
     epsilon: Annotated[
-        float, typer.Option("--epsilon", "-e", help="Cap on the cost of all releases together.")
+        float, typer.Option("--epsilon", "-e", help="Cap on the epsilon of all releases together.")
     ],
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
     rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
 ) -> None:
-    """Create the ledger of a data set with a cap on its total budget. The cap cannot be raised later."""
+    """Create the ledger of a table, with a cap on its total budget. The cap cannot be changed later."""
     ledger = dpem.Ledger.create(
         path,
         name=name,
@@ -44,11 +44,13 @@ def init(
 
 
 def show(console: Console, path: _Path) -> None:
-    """Show all charges (who, what for, how much) and the budget that is left."""
+    """Show all charges, with date, purpose, analyst and cost, and the remaining budget."""
     ledger = dpem.Ledger(path)
     left, spends = ledger.remaining(), ledger.history()
     console.say(f"Ledger of {ledger.name!r}, created {ledger.created}", style="bold")
-    console.say(f"cap: {ledger.cap}; adjacency: {ledger.adjacency.value}; unit of privacy: {ledger.unit}")
+    console.say(
+        f"cap: {ledger.cap}; neighbouring relation: {ledger.adjacency.value}; privacy unit: {ledger.unit}"
+    )
     rows = [
         (
             s.number,
@@ -61,7 +63,7 @@ def show(console: Console, path: _Path) -> None:
     ]
     console.table(["no.", "time (UTC)", "purpose", "analyst", "epsilon alone"], rows, left=4)
     part = 1 - left.mu**2 / ledger.cap.mu**2
-    console.say(f"spent: {part:.1%} of the budget (measured in mu², which adds up; epsilons do not)")
+    console.say(f"spent: {part:.1%} of the budget (as a share of mu²: mu² adds up, epsilon does not)")
     console.say(f"left: {left}")
     console.result(ledger.export() | {"path": str(path), "spent_part": part})
 
@@ -72,32 +74,38 @@ def verify(
     head: Annotated[
         str | None,
         typer.Option(
-            "--head", help="NUMBER:HASH of a record that you noted elsewhere; it must still be in the ledger."
+            "--head", help="NUMBER:HASH of a record, kept elsewhere, that the ledger must still contain."
         ),
     ] = None,
     model: Annotated[
-        Path | None, typer.Option("--model", help="Model file whose charge must be in the ledger.")
+        Path | None, typer.Option("--model", help="Model file whose charge the ledger must contain.")
     ] = None,
 ) -> None:
-    """Check that no record was changed or removed."""
+    """Verify that no record was changed or removed."""
     ledger = dpem.Ledger(path)
     ledger.verify(None if head is None else _head(head))
     if model is not None:
         fitted = dpem.load(model)
         fitted.verify_charge(ledger)
-        console.say(f"{model} was paid for by record {fitted.charge_.number}: the same releases.")
+        console.say(f"{model}: record {fitted.charge_.number} is the charge for exactly its releases.")
     newest = ledger.head()
     console.say(
-        f"The ledger of {ledger.name!r} holds: {newest.number} records, chained and summed correctly."
+        f"The ledger of {ledger.name!r} is intact: the hash chain and the sum of its {newest.number} records "
+        f"are correct."
     )
-    console.line(f"To prove later that none was cut off, keep: --head {newest.number}:{newest.hash}")
+    console.line(
+        f"Keep the head elsewhere, to detect later if records were cut off: "
+        f"--head {newest.number}:{newest.hash}"
+    )
     console.result({"path": str(path), "holds": True, "head": {"number": newest.number, "hash": newest.hash}})
 
 
 def _head(text: str) -> Any:
     name, _, digest = text.partition(":")
     if not name.isdecimal() or not digest:
-        raise InvalidArgumentError(f"Expected --head NUMBER:HASH, got {text!r}.")
+        raise InvalidArgumentError(
+            f"Expected --head NUMBER:HASH, got {text!r}. An earlier dpem budget verify printed it."
+        )
     from dpem.privacy.ledger import Head  # noqa: PLC0415  (help and version stay quick)
 
     return Head(int(name), digest)

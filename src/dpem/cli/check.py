@@ -1,4 +1,4 @@
-"""`dpem check`: does the schema read the table? For the owner of the rows, not for release."""
+"""`dpem check`: how well a schema reads a table, for the owner of the rows."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 import dpem
 from dpem.cli import options
-from dpem.cli.console import Console, command, for_the_command
+from dpem.cli.console import Console, command, with_command_remedies
 
 __all__ = ["register"]
 
@@ -15,7 +15,7 @@ __all__ = ["register"]
 def check(
     console: Console,
     data: options.DataArgument,
-    schema: Annotated[Path, typer.Option("--schema", "-s", help="Schema file: see dpem schema.")],
+    schema: Annotated[Path, typer.Option("--schema", "-s", help="Schema file (see dpem schema).")],
     columns: options.ColumnsOption = None,
     rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
@@ -24,13 +24,14 @@ def check(
 ) -> None:
     """Check how well a schema reads a table, before any budget is spent. NOT FOR RELEASE.
 
-    The page is computed from the rows, without noise, for their owner. It names the line of the schema to
-    change where cells are written otherwise. Exit code 1: a column is read in under 99 % of its cells.
+    The output is computed from the rows without noise, for their owner only. If cells have another format
+    than declared, it names the line of the schema to change. Exit code 1: the schema reads less than 99 % of
+    the cells of some column.
     """
     declared = options.chosen_schema(schema, columns)
     files = options.table_files(data, delimiter, header)
     found = dpem.check_table(files, declared, person=person, rows_per_person=rows_per_person)
-    console.line(for_the_command(str(found)))
+    console.line(with_command_remedies(str(found)))
     console.result(
         {
             "notice": "NOT FOR RELEASE",

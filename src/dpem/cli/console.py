@@ -1,4 +1,4 @@
-"""What a person or a program sees: text or JSON on standard output, the rest on standard error."""
+"""Output of commands: text or JSON on standard output, warnings and errors on standard error."""
 
 import errno
 import functools
@@ -40,7 +40,7 @@ __all__ = ["Console", "ExitCode", "command", "number"]
 
 
 class ExitCode(IntEnum):
-    """Exit codes of the process."""
+    """Exit codes of the command."""
 
     DONE = 0
     DEFECT = 1
@@ -65,15 +65,15 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
 
 
 class _Screen(rich.console.Console):
-    """A terminal whose reader may close the pipe; the command handles that, rich does not exit."""
+    """A rich console that leaves a closed pipe to the command, instead of ending the process."""
 
     def on_broken_pipe(self) -> None:
-        """Raise again."""
+        """Raise the exception again."""
         raise BrokenPipeError
 
 
 class Console:
-    """Output of a command: `say` and `table` for people, `result` for programs."""
+    """The output of a command: `say` and `table` for people, `result` for programs."""
 
     def __init__(self, *, as_json: bool) -> None:
         self.as_json = as_json
@@ -84,22 +84,22 @@ class Console:
     # -- for people --------------------------------------------------------------------------------------
 
     def say(self, text: str = "", style: str | None = None) -> None:
-        """Print a paragraph, as it is."""
+        """Print a paragraph."""
         if not self.as_json:
             self._out.print(rich.markup.escape(text), style=style)
 
     def line(self, text: str, style: str | None = None) -> None:
-        """Print what may be copied, such as a path or a command: it is never broken into lines."""
+        """Print a path or a command on one line, so that it can be copied."""
         if not self.as_json:
             self._out.print(rich.markup.escape(text), style=style, soft_wrap=True)
 
     def heading(self, text: str) -> None:
-        """Print the title of a part."""
+        """Print a heading."""
         if not self.as_json:
             self._out.print(f"\n[bold]{rich.markup.escape(text)}[/bold]")
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], *, left: int = 1) -> None:
-        """Print a table; the first `left` columns are text."""
+        """Print a table; the first `left` columns are text, and aligned to the left."""
         if self.as_json:
             return
         table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
@@ -112,18 +112,18 @@ class Console:
         self._out.print(table)
 
     def warn(self, text: str) -> None:
-        """Print a warning on standard error; JSON holds it too."""
-        text = for_the_command(text)
+        """Print a warning on standard error, and keep it for the JSON result."""
+        text = with_command_remedies(text)
         self.warnings.append(text)
         self._err.print(f"[yellow]Warning:[/yellow] {rich.markup.escape(text)}", soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Print something on standard error."""
+        """Print a line on standard error."""
         self._err.print(rich.markup.escape(text), soft_wrap=True)
 
     @contextmanager
     def releases(self, what: str) -> Iterator[None]:
-        """Show a bar of the releases that fits inside the block make."""
+        """Show a progress bar of the releases made in this context."""
         with self._progress() as bar:
             task = bar.add_task(what, total=None)
 
@@ -136,23 +136,23 @@ class Console:
 
     @contextmanager
     def counting(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """Show a bar of rows; yield a function that tells how many more are done."""
+        """Show a progress bar of rows; yield a function that advances it by a number of rows."""
         with self._progress() as bar:
             task = bar.add_task(what, total=total)
             yield lambda more: bar.advance(task, more)
 
     @contextmanager
     def tasks(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Show a bar for each of several jobs; yield a function that tells how far one is."""
+        """Show one progress bar for each job; yield a function that updates the bar of a job."""
         with self._progress() as bar:
             bars: dict[str, rich.progress.TaskID] = {}
 
-            def tell(name: str, done: int, total: int) -> None:
+            def update(name: str, done: int, total: int) -> None:
                 if name not in bars:
                     bars[name] = bar.add_task(name, total=total)
                 bar.update(bars[name], completed=done)
 
-            yield tell
+            yield update
 
     def _progress(self) -> rich.progress.Progress:
         return rich.progress.Progress(
@@ -168,15 +168,15 @@ class Console:
     # -- for programs ------------------------------------------------------------------------------------
 
     def result(self, content: dict[str, Any]) -> None:
-        """Print the one JSON object of a command that was asked for it."""
+        """Print the JSON object of the command if `--json` was given."""
         if self.as_json:
             whole = content | ({"warnings": self.warnings} if "warnings" not in content else {})
             sys.stdout.write(json.dumps(_finite(whole), indent=2, default=str) + "\n")
 
     def fail(self, kind: str, message: str, code: ExitCode, notes: Sequence[str] = ()) -> None:
-        """Say what went wrong."""
-        message = for_the_command(message)
-        notes = [for_the_command(note) for note in notes]
+        """Print an error, as text or as JSON."""
+        message = with_command_remedies(message)
+        notes = [with_command_remedies(note) for note in notes]
         if self.as_json:
             error = {"type": kind, "message": message, "exit_code": int(code), "notes": list(notes)}
             sys.stdout.write(json.dumps({"error": error}, indent=2) + "\n")
@@ -186,8 +186,8 @@ class Console:
             self.note(note)
 
 
-# What the library advises to do in Python, and what does the same here.
-_HERE: tuple[tuple[str, str], ...] = (
+# Remedies for Python in the messages of the library, and the same remedies as options of the command.
+_COMMAND_REMEDIES: tuple[tuple[str, str], ...] = (
     (r"with dpem\.Files\(path, header=\[\.\.\.\]\), or --header", "with --header a,b,c"),
     (r"Pass the format with dpem\.Files\(path, format=\)", "Rename the files"),
     (r"in dpem\.Files\(path, columns=\[\.\.\.\]\)", "with --columns"),
@@ -206,26 +206,27 @@ _HERE: tuple[tuple[str, str], ...] = (
     (r"Give (it|a ledger) with (set_params\()?ledger=\.\.\.\)?", r"Give \1 with --ledger"),
     (r"such as bounds=\[0, 100\]", "such as bounds = [0, 100]"),
     (r'such as categories=\["a", "b"\]', 'such as categories = ["a", "b"]'),
+    (r"Name the target before the fit: MixedMixture\(\.\.\., target='\.\.\.'\)", "Fit a model with --target"),
     (r"KMeans with scale='none'", "--model kmeans --scale none"),
     (r"scale='bounds'", "--scale bounds"),
 )  # fmt: skip
 
 
-def for_the_command(text: str) -> str:
+def with_command_remedies(text: str) -> str:
     """Return a message with remedies for the command line instead of remedies for Python.
 
     Examples
     --------
-    >>> for_the_command("Declare them, or estimate them with dpem.private_bounds.")
+    >>> with_command_remedies("Declare them, or estimate them with dpem.private_bounds.")
     'Declare them, or buy them with --estimate-bounds 0.1.'
     """
-    for pattern, here in _HERE:
-        text = re.sub(pattern, here, text)
+    for pattern, remedy in _COMMAND_REMEDIES:
+        text = re.sub(pattern, remedy, text)
     return text
 
 
 def number(value: float, digits: int = 3) -> str:
-    """Format a number for people: a few digits, and an exponent only if it is needed."""
+    """Format a number with a few significant digits, and an exponent only if it is needed."""
     if not math.isfinite(value) or value == 0:
         return f"{value:g}"
     if not 1e-4 <= abs(value) < 1e7:
@@ -235,7 +236,7 @@ def number(value: float, digits: int = 3) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """Return data with infinite numbers as text, which JSON cannot hold as numbers."""
+    """Return data with infinite numbers as text, because JSON has no such numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
@@ -244,16 +245,16 @@ def _finite(value: Any) -> Any:
 
 
 def command(app: typer.Typer, name: str, function: Callable[..., Any], *example: str) -> None:
-    """Register a command: a function whose first argument is the console, with examples for its help.
+    """Register a function, whose first argument is the console, as a command with examples in its help.
 
-    Errors that a person can mend end it with their message and an exit code of their own; anything else is
-    a defect, told by its place alone, since what a library says of it may show a value of the table.
+    The errors of dpem end the command with their message and their own exit code. Any other exception is a
+    bug. Only its type and place are reported, because its message may show a value of the table.
     """
 
     @functools.wraps(function)
     def wrapped(**arguments: Any) -> None:
         console = Console(as_json=bool(arguments.pop("as_json")))
-        with _showing_warnings(console), _telling_errors(console):
+        with _showing_warnings(console), _reporting_errors(console):
             function(console, **arguments)
             sys.stdout.flush()
 
@@ -262,7 +263,7 @@ def command(app: typer.Typer, name: str, function: Callable[..., Any], *example:
     parameters.pop("return", None)
     wrapped.__signature__ = _signature(function)  # type: ignore[attr-defined]
     wrapped.__annotations__ = parameters | {"as_json": bool}
-    del wrapped.__wrapped__  # typer would look at it
+    del wrapped.__wrapped__  # typer would read its signature instead
     lines = "\n\n".join(example)
     app.command(name, epilog=f"Example:\n\n{lines}")(wrapped)
 
@@ -274,7 +275,7 @@ def _signature(function: Callable[..., Any]) -> Any:
     json_option = inspect.Parameter(
         "as_json",
         inspect.Parameter.KEYWORD_ONLY,
-        default=typer.Option(False, "--json", help="Print one JSON object, for programs."),
+        default=typer.Option(False, "--json", help="Print one JSON object instead of text."),
         annotation=bool,
     )
     own = [
@@ -287,7 +288,7 @@ def _signature(function: Callable[..., Any]) -> Any:
 
 @contextmanager
 def _showing_warnings(console: Console) -> Iterator[None]:
-    """Print the package's own warnings; silence those of libraries, which may show values."""
+    """Print the warnings of dpem; silence those of libraries, which may show private values."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DpemWarning)
@@ -296,12 +297,13 @@ def _showing_warnings(console: Console) -> Iterator[None]:
 
 
 def _close_output() -> None:
-    """Close standard output for the rest of the process, the final flush included."""
+    """Discard standard output for the rest of the process, including the final flush."""
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 @contextmanager
-def _telling_errors(console: Console) -> Iterator[None]:
+def _reporting_errors(console: Console) -> Iterator[None]:
+    """Report exceptions and end the command with the exit code for them."""
     try:
         yield
     except DpemError as error:
@@ -312,22 +314,28 @@ def _telling_errors(console: Console) -> Iterator[None]:
         console.fail(
             "Interrupted", "Interrupted. No output was written.", code, getattr(error, "__notes__", ())
         )
-    except typer.Abort:  # at a question
+    except typer.Abort:  # Ctrl-C at a question
         code = ExitCode.INTERRUPTED
         console.fail("Interrupted", "Interrupted. No output was written.", code)
     except typer.Exit:
         raise
-    except BrokenPipeError:  # whoever read standard output has seen enough
+    except BrokenPipeError:  # the reader closed the pipe, as `head` does
         _close_output()
         code = ExitCode.DONE
     except MemoryError:
         code = ExitCode.ROWS
-        console.fail("MemoryError", "Expected rows that fit into memory, got more. Give fewer at once.", code)
+        console.fail(
+            "MemoryError",
+            "Expected enough memory for the rows, got too little. Pass fewer rows at once.",
+            code,
+        )
     except Exception as error:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             _close_output()
             Console(as_json=False).fail(
-                "OutputError", "Expected room for the output, got a full disk.", ExitCode.FILES
+                "OutputError",
+                "Expected room for the output, got a full disk. Free some space and run the command again.",
+                ExitCode.FILES,
             )
             raise typer.Exit(int(ExitCode.FILES)) from error
         if os.environ.get("DPEM_DEBUG") == "1" or type(error).__module__.partition(".")[0] in (
@@ -339,8 +347,8 @@ def _telling_errors(console: Console) -> Iterator[None]:
         code = ExitCode.DEFECT
         console.fail(
             type(error).__name__,
-            f"A defect of dpem: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}. "
-            f"Please report it. DPEM_DEBUG=1 shows more, possibly values of your table.",
+            f"A bug in dpem: {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}. "
+            f"Please report it. DPEM_DEBUG=1 shows the traceback, which may contain values of your table.",
             code,
             getattr(error, "__notes__", ()),
         )

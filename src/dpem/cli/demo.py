@@ -1,4 +1,4 @@
-"""`dpem demo`: the whole way on a made table of patients, command by command."""
+"""`dpem demo`: run all commands in order on a generated table of patients."""
 
 import io
 import shlex
@@ -15,11 +15,11 @@ from dpem.errors import DpemError, InvalidArgumentError, OutputError
 
 __all__ = ["register"]
 
-_ROWS, _FEWEST, _SEED = 20_000, 100, 2026
-_MARK = ".dpem-demo"
+_ROWS, _FEWEST_ROWS, _SEED = 20_000, 100, 2026
+_MARKER = ".dpem-demo"
 _FILES = (
     "patients.csv", "patients.toml", "patients.ledger", "clusters.dpem", "table.dpem", "synthetic.csv",
-    "clusters.html", "table.html", _MARK,
+    "clusters.html", "table.html", _MARKER,
 )  # fmt: skip
 _NUMBERS = "age,bmi,systolic,hba1c,stay"
 
@@ -36,37 +36,35 @@ def demo(
 ) -> None:
     """Run the whole workflow on a generated table of hospital patients: plan, fit, sample, report.
 
-    Three fits are tried; the ledger pays for two and refuses the third.
+    The ledger is charged for two fits and refuses a third one, which would exceed its cap.
     """
     started = time.monotonic()
-    if rows < _FEWEST:
-        raise InvalidArgumentError(f"Expected at least {_FEWEST} rows, got --rows {rows}.")
-    _make_folder(folder, overwrite=overwrite)
+    if rows < _FEWEST_ROWS:
+        raise InvalidArgumentError(f"Expected at least {_FEWEST_ROWS} rows, got --rows {rows}.")
+    _create_folder(folder, overwrite=overwrite)
     table = folder / "patients.csv"
     from dpem.cli.patients import PATIENTS_SCHEMA, patients  # noqa: PLC0415  (help and version stay quick)
 
     patients(rows, _SEED).to_csv(table, index=False)
     schema = folder / "patients.toml"
     PATIENTS_SCHEMA.save(schema)
-    console.say(
-        f"Made {table}: {rows:,} patients who do not exist, and {schema}: what could be in each column."
-    )
+    console.say(f"Wrote {table} with {rows:,} generated patients, and {schema}, which declares the columns.")
     files = {name: str(folder / name) for name in ("patients.ledger", "clusters.dpem", "table.dpem")}
     ledger, clusters, synthetic = files.values()
     numbers = ["--schema", str(schema), "--columns", _NUMBERS]
     steps: list[tuple[str, list[str], ExitCode]] = [
         (
-            "What would it cost, and what would it give? No row is read.",
+            "Plan a fit: its cost and expected noise. No row is read.",
             ["plan", "--rows", str(rows), *numbers, "-k", "5", "--epsilon", "1", "--accuracy", "age=0.5"],
             ExitCode.DONE,
         ),
         (
-            "The owner of the table decides how much may ever be spent on it.",
+            "Create the ledger. The owner of the table caps the budget of all releases together.",
             ["budget", "init", ledger, "--name", "demo patients", "--epsilon", "1.6"],
             ExitCode.DONE,
         ),
         (
-            "Clusters of patients. The ledger is charged before a row is read.",
+            "Fit clusters of patients. The ledger is charged before any row is read.",
             [
                 "fit",
                 str(table),
@@ -85,7 +83,7 @@ def demo(
             ExitCode.DONE,
         ),
         (
-            "A model of the whole table, to draw synthetic patients from.",
+            "Fit a model of the whole table, to draw synthetic patients from.",
             [
                 "fit",
                 str(table),
@@ -105,12 +103,12 @@ def demo(
             ExitCode.DONE,
         ),
         (
-            "Synthetic patients are free: the model is released.",
+            "Draw synthetic patients. They cost no budget, because the model is already released.",
             ["sample", synthetic, "-n", str(rows), "-o", str(folder / "synthetic.csv")],
             ExitCode.DONE,
         ),
         (
-            "A third fit costs more than is left, and is refused.",
+            "Try a third fit. It costs more than is left, so the ledger refuses it.",
             [
                 "fit",
                 str(table),
@@ -126,15 +124,19 @@ def demo(
             ],
             ExitCode.BUDGET,
         ),
-        ("The ledger remembers.", ["budget", "show", ledger], ExitCode.DONE),
-        ("And it holds.", ["budget", "verify", ledger, "--model", clusters], ExitCode.DONE),
+        ("Show all charges.", ["budget", "show", ledger], ExitCode.DONE),
         (
-            "One page for the person who has to sign.",
+            "Verify the ledger and the charge for the clusters.",
+            ["budget", "verify", ledger, "--model", clusters],
+            ExitCode.DONE,
+        ),
+        (
+            "Write a report of the clusters for the privacy officer.",
             ["report", clusters, "-o", str(folder / "clusters.html"), "--ledger", ledger],
             ExitCode.DONE,
         ),
         (
-            "And one for the synthetic patients.",
+            "Write a report of the synthetic patients.",
             ["report", synthetic, "-o", str(folder / "table.html"), "--ledger", ledger],
             ExitCode.DONE,
         ),
@@ -144,30 +146,35 @@ def demo(
     seconds = time.monotonic() - started
     reports = [folder / "clusters.html", folder / "table.html"]
     console.heading(f"Done in {seconds:.0f} seconds.")
-    console.line("Reports, to open in a browser:\n  " + "\n  ".join(str(path.absolute()) for path in reports))
+    console.line("Open the reports in a browser:\n  " + "\n  ".join(str(path.absolute()) for path in reports))
     console.result(
         {"folder": str(folder), "reports": [str(path) for path in reports], "seconds": round(seconds, 1)}
     )
 
 
-def _make_folder(folder: Path, *, overwrite: bool) -> None:
-    """Create the folder; remove only files of an earlier demo, which a marker file identifies."""
-    mark = folder / _MARK
+def _create_folder(folder: Path, *, overwrite: bool) -> None:
+    """Create the folder, or remove the files of an earlier demo from it; a marker file identifies it."""
+    marker = folder / _MARKER
     if folder.exists():
         if not overwrite:
             raise OutputError(
                 f"Expected a new folder, got {str(folder)!r}, which exists. Choose another, or pass "
                 f"--overwrite."
             )
-        if not mark.is_file():
-            raise OutputError(f"Expected the folder of an earlier demo, got {str(folder)!r}, which is none.")
+        if not marker.is_file():
+            raise OutputError(
+                f"Expected the folder of an earlier demo for --overwrite, got {str(folder)!r}, which is "
+                f"another folder. Choose a new one."
+            )
         _remove_files(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        mark.write_text("Made by dpem demo: dpem demo --overwrite replaces the files that it made here.\n")
+        marker.write_text(
+            "Created by dpem demo. dpem demo --overwrite replaces the files of the demo here.\n"
+        )
     except OSError as error:
         raise OutputError(
-            f"Expected a folder that can be made, got {str(folder)!r}: {error.strerror}."
+            f"Expected a folder that can be created, got {str(folder)!r}: {error.strerror}. Choose another."
         ) from error
 
 
@@ -177,15 +184,18 @@ def _remove_files(folder: Path) -> None:
 
 
 def _show(console: Console, title: str, arguments: Sequence[str], expected: ExitCode) -> None:
-    """Run a command as a person would; stop if its exit code is not the expected one."""
-    from dpem.cli.app import main  # noqa: PLC0415  (which knows this command)
+    """Run a command and show it; raise if its exit code is not the expected one."""
+    from dpem.cli.app import main  # noqa: PLC0415  (app imports this module)
 
     console.heading(title)
     console.line(f"$ dpem {shlex.join(arguments)}\n", style="cyan")
     with redirect_stdout(io.StringIO()) if console.as_json else nullcontext():
         code = main(arguments)
     if code != expected:
-        raise DpemError(f"Expected exit code {int(expected)} of dpem {shlex.join(arguments)}, got {code}.")
+        raise DpemError(
+            f"Expected exit code {int(expected)} from dpem {shlex.join(arguments)}, got {code}. Its message "
+            f"above says why."
+        )
 
 
 def register(app: typer.Typer) -> None:

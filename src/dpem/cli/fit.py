@@ -1,4 +1,4 @@
-"""`dpem fit`: charge, read, fit, and write the model."""
+"""`dpem fit`: charge the ledger, fit a model to the rows and write the model file."""
 
 import dataclasses
 import math
@@ -22,7 +22,7 @@ __all__ = ["register"]
 def fit(
     console: Console,
     data: options.DataArgument,
-    schema: Annotated[Path, typer.Option("--schema", "-s", help="Schema file, see dpem schema.")],
+    schema: Annotated[Path, typer.Option("--schema", "-s", help="Schema file (see dpem schema).")],
     epsilon: options.EpsilonOption,
     output: Annotated[Path, typer.Option("--output", "-o", help="Model file to write.")],
     model: options.ModelOption = options.DEFAULT_MODEL,
@@ -31,7 +31,7 @@ def fit(
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", "-l", help="Ledger to charge before any data is read: see dpem budget."),
+        typer.Option("--ledger", "-l", help="Ledger to charge before any row is read (see dpem budget)."),
     ] = None,
     purpose: options.PurposeOption = None,
     analyst: options.AnalystOption = None,
@@ -45,8 +45,8 @@ def fit(
         float | None,
         typer.Option(
             "--estimate-bounds",
-            help="Estimate bounds that the schema lacks with this share of the budget, such as 0.1. Never "
-            "done unless asked for.",
+            help="Share of the budget, such as 0.1, for estimating bounds that the schema lacks. Without "
+            "this option they are never estimated.",
         ),
     ] = None,
     delimiter: options.DelimiterOption = ",",
@@ -59,29 +59,31 @@ def fit(
         bool,
         typer.Option(
             "--data-quality/--no-data-quality",
-            help="Spend 1 % of the budget on noisy counts of cells that the schema cannot read.",
+            help="Spend 1 % of the budget on noisy counts of the cells that the schema cannot read.",
         ),
     ] = True,
     dry_run: Annotated[
         bool,
         typer.Option(
-            "--dry-run", help="Check all arguments and show the plan; charge, read and write nothing."
+            "--dry-run", help="Check all arguments and show the plan, but charge, read and write nothing."
         ),
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Accept a delta of 1 / rows or more.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Accept a delta of 1 / rows or larger.")] = False,
     overwrite: options.OverwriteOption = False,
 ) -> None:
     """Fit a model to a table and save it with its privacy guarantee.
 
-    The whole plan is charged to the ledger before a row is read. After a crash or an interrupt run the same
-    command again: it goes on from what was released, in OUTPUT.partial, and does not pay again.
+    The whole plan is charged to the ledger before any row is read. After a crash or an interrupt, run the
+    same command again: it continues from the releases kept in OUTPUT.partial, without another charge.
     """
     from dpem.privacy import PrivacyUnit  # noqa: PLC0415  (help and version stay quick)
 
     inputs = [schema, *(path for path in data if str(path) != "-"), *([] if ledger is None else [ledger])]
     check_writable(output, overwrite=overwrite, inputs=inputs)
     if not math.isfinite(epsilon):
-        raise InvalidArgumentError("Expected a finite --epsilon: without one nothing is private.")
+        raise InvalidArgumentError(
+            f"Expected a finite --epsilon, got {epsilon}. Without a limit the model would not be private."
+        )
     declared = options.chosen_schema(schema, columns)
     files = options.table_files(data, delimiter, header)
     _check_columns(declared, files)
@@ -101,11 +103,12 @@ def fit(
         raise InvalidArgumentError(
             f"Expected public bounds for {', '.join(map(repr, lacking))}, got none. Declare them in "
             f'{schema}; for a column of categories, declare kind = "categorical" and its categories there. '
-            f"Where nobody knows any bounds, --estimate-bounds 0.1 buys them with a tenth of the budget."
+            f"If nobody knows the bounds, estimate them with a tenth of the budget: --estimate-bounds 0.1."
         )
     if estimate_bounds is not None and not lacking:
         raise InvalidArgumentError(
-            "Expected a column without bounds for --estimate-bounds, got none: it is not needed."
+            "Expected a column without bounds for --estimate-bounds, got a schema that declares all bounds. "
+            "Leave the option out: it is not needed."
         )
 
     def make(budget: float, of: "dpem.Schema") -> Any:
@@ -125,12 +128,13 @@ def fit(
     rows = _public_rows(files, declared, adjacency, unit)
     if rows is not None and delta >= 1 / rows and not force:
         raise InvalidArgumentError(
-            f"Expected a --delta below one over the number of rows ({rows:,}), got {delta:g}: a mechanism "
-            f"that publishes one row outright would meet it. Choose a smaller one, or give --force."
+            f"Expected a --delta below one over the number of rows ({rows:,}), got {delta:g}. Publishing a "
+            f"random row in the clear would satisfy such a delta. Choose a smaller one, or pass --force."
         )
     if dry_run:
         left = epsilon if estimate_bounds is None else _split(epsilon, delta, estimate_bounds)[1]
-        _show_plan(console, make(left, _pretended(declared)), rows, account, (epsilon, delta), lacking)
+        estimator = make(left, _with_placeholder_bounds(declared))
+        _show_plan(console, estimator, rows, account, (epsilon, delta), lacking)
         return
 
     partials = [output.with_name(output.name + ending) for ending in (".bounds.partial", ".partial")]
@@ -138,10 +142,10 @@ def fit(
         rest = epsilon
         if estimate_bounds is not None:
             share, rest = _split(epsilon, delta, estimate_bounds)
-            make(rest, _pretended(declared))._check_arguments()  # before anything is bought
+            make(rest, _with_placeholder_bounds(declared))._check_arguments()  # before the first charge
             if not partials[0].exists():
                 options.require_budget(account, epsilon, delta)
-            with dpem.resumable(partials[0]), console.releases("Bounds"):
+            with dpem.resumable(partials[0]), console.releases("Estimating bounds"):
                 declared = dpem.private_bounds(files, declared, epsilon=share, **common).schema
             console.say(f"Bounds cost epsilon = {share:.6g}, the model {rest:.6g}; together {epsilon:g}.")
             _require_bounds(declared, partials[0])
@@ -150,20 +154,21 @@ def fit(
             fitted = estimator.fit(files)
         fitted.save(output)
     except BaseException as error:
-        _say_how_to_go_on(error, partials)
+        _add_note_on_resuming(error, partials)
         raise
     for partial in partials:
         partial.unlink(missing_ok=True)
-    _tell(console, fitted, output, account, epsilon)
+    _show_result(console, fitted, output, account, epsilon)
 
 
 def _public_rows(files: Any, schema: Any, adjacency: options.Relation, unit: Any) -> int | None:
-    """Return the number of rows if it is public, else None; check the stored types."""
+    """Return the number of rows if it is public, else None; check the types of typed files."""
     from dpem.engines import rows_to_release  # noqa: PLC0415
     from dpem.privacy.neighbours import Adjacency  # noqa: PLC0415
 
     relation = Adjacency(adjacency.value)
-    source = rows_to_release(files, _pretended(schema), relation, unit.rows_per_person, unit.person)
+    placeholders = _with_placeholder_bounds(schema)
+    source = rows_to_release(files, placeholders, relation, unit.rows_per_person, unit.person)
     return source.n_rows if relation.n_rows_public else None
 
 
@@ -175,7 +180,7 @@ def _show_plan(
     budget: tuple[float, float],
     lacking: Sequence[str],
 ) -> None:
-    """Show the releases of the fit and whether the ledger can pay for them; charge nothing."""
+    """Show the releases of the fit and check that the ledger covers them, without a charge."""
     estimator._check_arguments()
     options.require_budget(account, *budget)
     if rows is None:
@@ -185,7 +190,7 @@ def _show_plan(
         outlook = None
     else:
         outlook = dpem.plan(estimator, rows)
-        # In units of bounds that are still to be bought nothing can be said.
+        # The noise in a column is relative to its bounds, so it is unknown before they are estimated.
         known = tuple(entry for entry in outlook.noise if entry.column not in lacking)
         outlook = dataclasses.replace(outlook, noise=known)
         show_outlook(console, outlook)
@@ -194,13 +199,13 @@ def _show_plan(
         for warning in outlook.warnings:
             console.warn(warning)
     if account is not None:
-        console.say(f"Ledger of {account.name!r}: {account.remaining()} left, which is enough.")
+        console.say(f"Ledger of {account.name!r}: {account.remaining()} left, which suffices.")
     console.line("Dry run: nothing was charged, read or written.")
     console.result({"dry_run": True, "plan": None if outlook is None else outlook.to_dict()})
 
 
 def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
-    """Name missing columns. For CSV, show nothing else: the first line may be somebody's row."""
+    """Raise if the table lacks columns. For CSV, show no other names: the first line may be a private row."""
     from dpem.data.sources.files import file_head  # noqa: PLC0415
     from dpem.data.table_types import did_you_mean, listed  # noqa: PLC0415
 
@@ -211,18 +216,22 @@ def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
     if typed:
         has = listed(head.column_names)
         hint = did_you_mean(absent, head.column_names)
-        hint += "Name them as in the table, or leave them out with --columns."
+        hint += "Correct the names in the schema, or choose other columns with --columns."
     else:
         has = f"{len(head.column_names)} column{'s' if len(head.column_names) > 1 else ''}"
-        alike = did_you_mean(absent, head.column_names, exact=True)  # no more: the line may be a row
-        hint = f"{alike}Is another --delimiter between the cells, or is there no line of names (--header)?"
+        # Exact: an approximate match could show a value of a private row.
+        alike = did_you_mean(absent, head.column_names, exact=True)
+        hint = (
+            f"{alike}If the fields have another separator, pass --delimiter. If the file has no header line, "
+            f"pass the names with --header a,b,c."
+        )
     raise InvalidArgumentError(
         f"Expected the schema's columns in the table, which lacks {listed(absent)}. It has {has}. {hint}"
     )
 
 
 def _split(epsilon: float, delta: float, share: float) -> tuple[float, float]:
-    """Split mu^2 between bounds and model; return the two epsilons."""
+    """Share mu^2 between bounds and model; return the epsilon of each."""
     if not 0 < share < 1:
         raise InvalidArgumentError(f"Expected a share between 0 and 1, got --estimate-bounds {share:g}.")
     from dpem.privacy.budget import Budget  # noqa: PLC0415
@@ -232,45 +241,48 @@ def _split(epsilon: float, delta: float, share: float) -> tuple[float, float]:
     return parts[0] * (1 - 1e-9), parts[1] * (1 - 1e-9)
 
 
-def _pretended(schema: "dpem.Schema") -> "dpem.Schema":
-    """Return the schema with some bounds, to check all other arguments."""
-    some: dict[str, dict[str, Any]] = {}
+def _with_placeholder_bounds(schema: "dpem.Schema") -> "dpem.Schema":
+    """Return the schema with placeholders for missing bounds, so that other arguments can be checked."""
+    placeholders: dict[str, dict[str, Any]] = {}
     for column in schema.columns:
         if column.is_number and not column.is_complete:
             dates = column.kind in ("date", "datetime")
-            some[column.name] = {"bounds": ["2000-01-01", "2001-01-01"] if dates else [0, 1]}
-    return schema.declare(some)
+            placeholders[column.name] = {"bounds": ["2000-01-01", "2001-01-01"] if dates else [0, 1]}
+    return schema.declare(placeholders)
 
 
 def _require_bounds(schema: "dpem.Schema", partial: Path) -> None:
-    """Raise if noise hid the bounds of a column; reading the same release again would not help."""
+    """Raise if noise hid the bounds of a column, and delete the resume file, which would only repeat that."""
     lost = [column.name for column in schema.columns if column.is_number and not column.is_complete]
     if lost:
         partial.unlink(missing_ok=True)
         raise InvalidArgumentError(
-            f"Expected bounds that stand out of the noise for {', '.join(map(repr, lost))}, got none. What "
-            f"was spent on them is gone. Declare them in the schema, or spend more."
+            f"Expected estimated bounds for {', '.join(map(repr, lost))}, got only noise. The charge for "
+            f"them is final. Declare bounds in the schema, or pass a larger --epsilon or --estimate-bounds."
         )
 
 
-def _say_how_to_go_on(error: BaseException, partials: Sequence[Path]) -> None:
-    """Name the partial files that hold paid releases, so that the command can be continued."""
+def _add_note_on_resuming(error: BaseException, partials: Sequence[Path]) -> None:
+    """Add a note to the exception that names the resume files and how to continue."""
     kept = [str(partial) for partial in partials if partial.exists()]
     if kept and not isinstance(error, ResumeFileError | InsufficientBudgetError):
         error.add_note(
-            f"What was paid for is kept in {' and '.join(kept)}. Run the same command again: it goes on "
-            f"from there and does not pay again. Delete it to begin anew."
+            f"The releases so far are kept in {' and '.join(kept)}. Run the same command again: it continues "
+            f"from there without another charge. To start a new fit with a new charge, delete the file."
         )
 
 
-def _tell(console: Console, fitted: Any, output: Path, account: Any, epsilon: float) -> None:
+def _show_result(console: Console, fitted: Any, output: Path, account: Any, epsilon: float) -> None:
+    """Print the guarantee, the released parameters, the remaining budget and the next commands."""
     console.line(f"Wrote {output}", style="bold")
     console.say()
     console.say(str(fitted.privacy_))
     show_profile(console, fitted)
     left = None if account is None else account.remaining()
     if account is None:
-        console.note("No --ledger was charged: nobody keeps count of what this table has given away.")
+        console.note(
+            "No ledger was charged. Without --ledger, nothing records the budget spent on this table."
+        )
     else:
         console.say(f"Ledger of {account.name!r}: {left} left.")
     console.line(f"Next: dpem report {output} -o report.html")

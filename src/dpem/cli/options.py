@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their text is read."""
+"""Options that several commands share, and the parsing of their values."""
 
 import atexit
 import os
@@ -23,12 +23,12 @@ DEFAULT_DELTA = 1e-6
 
 
 def _model_names(beginning: str) -> list[str]:
-    """Complete a model name in the shell."""
+    """Return the model names that begin with the typed text, for shell completion."""
     return [name for name in model_names() if name.startswith(beginning)]
 
 
 class Covariance(StrEnum):
-    """The form of a mixture's covariances."""
+    """The covariance types of a mixture."""
 
     FULL = "full"
     TIED = "tied"
@@ -44,7 +44,7 @@ class Scale(StrEnum):
 
 
 class Relation(StrEnum):
-    """The adjacency of neighbouring tables."""
+    """The neighbouring relations."""
 
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"
@@ -57,7 +57,7 @@ ModelOption = Annotated[
         "--model",
         "-m",
         help=". ".join(f"{entry.name}: {entry.summary}" for entry in shipped().values())
-        + ". Or a model that an installed package registers.",
+        + ". Or the name of a model that an installed package registers.",
         autocompletion=_model_names,
     ),
 ]
@@ -69,7 +69,7 @@ ScaleOption = Annotated[
     Scale | None,
     typer.Option(
         "--scale",
-        help="Units of k-means distances: widths of the bounds (default), or the columns' own units.",
+        help="Units of k-means distances: widths of the bounds (default), or units of the columns.",
     ),
 ]
 ComponentsOption = Annotated[
@@ -80,13 +80,16 @@ ComponentsOption = Annotated[
         help="Number of components, clusters, factors or classes; the default depends on the model.",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Privacy budget.")]
+EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Epsilon of the privacy budget.")]
 DeltaOption = Annotated[
-    float, typer.Option("--delta", help="Delta of the guarantee; choose it well below 1 / rows.")
+    float, typer.Option("--delta", help="Delta of the privacy budget; choose it well below 1 / rows.")
 ]
 RelationOption = Annotated[
     Relation,
-    typer.Option("--adjacency", help="replace_one: the number of rows is public; add_remove: it is private."),
+    typer.Option(
+        "--adjacency",
+        help="Neighbouring relation. replace_one: the number of rows is public; add_remove: it is private.",
+    ),
 ]
 RowsPerPersonOption = Annotated[
     int,
@@ -107,7 +110,8 @@ AnalystOption = Annotated[
 ]
 CovarianceOption = Annotated[Covariance, typer.Option("--covariance", help="Covariance type of a mixture.")]
 TargetOption = Annotated[
-    str | None, typer.Option("--target", help="Column of a table whose relation to all others is modelled.")
+    str | None,
+    typer.Option("--target", help="Column that --model table models together with every other column."),
 ]
 ColumnsOption = Annotated[
     str | None,
@@ -128,7 +132,7 @@ SeedOption = Annotated[
 def table_files(
     paths: Sequence[Path], delimiter: str, header: str | None = None, columns: Sequence[str] | None = None
 ) -> "dpem.Files":
-    """Return the files of a table."""
+    """Return the files of a table; "-" stands for standard input."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     names = None if header is None else _names(header)
     found = [_standard_input() if str(path) == "-" else str(path) for path in paths]
@@ -137,9 +141,9 @@ def table_files(
 
 @lru_cache(maxsize=1)
 def _standard_input() -> str:
-    """Copy standard input to a temporary file that only this user can read.
+    """Copy standard input to a temporary file that only this user can read, and return its name.
 
-    A fit reads its rows several times, which a pipe does not allow.
+    A fit reads the rows several times, and a pipe can be read only once.
     """
     handle, name = tempfile.mkstemp(prefix="dpem-", suffix=".csv")
     atexit.register(Path(name).unlink, missing_ok=True)
@@ -155,13 +159,14 @@ def checked_ledger(
     unit: Any,
     **noted: str | None,
 ) -> Any:
-    """Open the ledger and check that it fits the table, the adjacency and the unit of privacy."""
+    """Open the ledger and check its table, neighbouring relation and privacy unit."""
     from dpem.gate.payment import open_ledger  # noqa: PLC0415  (help and version stay quick)
 
     if path is None:
         if any(text is not None for text in noted.values()):
             raise InvalidArgumentError(
-                "Expected --ledger with --purpose and --analyst, got none: there they are noted."
+                "Expected --ledger beside --purpose or --analyst, got none. The ledger records both: pass "
+                "--ledger FILE, or leave them out."
             )
         return None
     ledger = open_ledger(dpem.Ledger(path, **noted), schema)
@@ -171,7 +176,7 @@ def checked_ledger(
 
 
 def require_budget(ledger: Any, epsilon: float, delta: float) -> None:
-    """Raise if the ledger cannot pay for all releases of the command."""
+    """Raise if the ledger does not cover all releases of the command."""
     from dpem.privacy.budget import Budget  # noqa: PLC0415
 
     if ledger is None:
@@ -182,7 +187,7 @@ def require_budget(ledger: Any, epsilon: float, delta: float) -> None:
 
 
 def chosen_schema(path: Path, columns: str | None) -> "dpem.Schema":
-    """Read the schema file, restricted to some of its columns if given."""
+    """Read the schema file and select the given columns, if any."""
     schema = dpem.Schema.read(path)
     return schema if columns is None else schema.select(_names(columns))
 
@@ -192,7 +197,7 @@ def _names(text: str) -> list[str]:
 
 
 def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
-    """Return NAME=VALUE options by name."""
+    """Parse options of the form NAME=VALUE."""
     found: dict[str, str] = {}
     for text in texts or ():
         name, separator, value = text.partition("=")
@@ -205,7 +210,7 @@ def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
 
 
 def named_numbers(texts: Sequence[str] | None, option: str) -> dict[str, float]:
-    """Return NAME=NUMBER options by name."""
+    """Parse options of the form NAME=NUMBER."""
     return {name: as_number(value, f"{option} {name}") for name, value in pairs(texts, option).items()}
 
 
@@ -227,7 +232,7 @@ def estimator_of(
     scale: Scale | None = None,
     **common: Any,
 ) -> Any:
-    """Build the estimator from the options; raise for options that do not belong together."""
+    """Create the estimator; raise if the model does not support one of the options."""
     given = {
         "covariance": None if covariance is Covariance.FULL else covariance.value,
         "target": target,

@@ -1,4 +1,4 @@
-"""A made table of hospital patients, to try the command on: no person is in it."""
+"""A generated table of hospital patients for the demo and the tests."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from dpem.privacy.randomness import public_random
 
 __all__ = ["PATIENTS_SCHEMA", "patients"]
 
-# What anyone could say of such a table before seeing it.
+# Public knowledge: what anyone could say about such a table before seeing it.
 PATIENTS_SCHEMA = Schema(
     {
         "dataset": "demo patients",
@@ -28,50 +28,51 @@ PATIENTS_SCHEMA = Schema(
     }
 )
 
-# Groups of patients: part of all, means and deviations of the numbers, and what they are like otherwise.
+# Groups of patients: share of all patients, means and standard deviations of the numeric columns, and the
+# probabilities of being male, smoking and being readmitted.
 _GROUPS: dict[str, dict[str, Any]] = {
     "maternity": {
-        "part": 0.14,
+        "share": 0.14,
         "mean": [31, 26.5, 114, 5.1, 3.2],
         "sd": [5, 3.8, 10, 0.3, 1.2],
         "male": 0.0,
         "smoker": 0.10,
-        "again": 0.03,
+        "readmitted": 0.03,
     },
     "surgery": {
-        "part": 0.24,
+        "share": 0.24,
         "mean": [42, 25.5, 126, 5.3, 4.5],
         "sd": [14, 3.9, 12, 0.4, 2.6],
         "male": 0.62,
         "smoker": 0.29,
-        "again": 0.06,
+        "readmitted": 0.06,
     },
     "cardiology": {
-        "part": 0.22,
+        "share": 0.22,
         "mean": [66, 28.5, 152, 5.9, 7.5],
         "sd": [9, 4.2, 15, 0.6, 3.5],
         "male": 0.61,
         "smoker": 0.24,
-        "again": 0.17,
+        "readmitted": 0.17,
     },
     "internal": {
-        "part": 0.20,
+        "share": 0.20,
         "mean": [58, 33.5, 142, 8.6, 6.0],
         "sd": [10, 4.6, 13, 1.2, 3.0],
         "male": 0.54,
         "smoker": 0.21,
-        "again": 0.14,
+        "readmitted": 0.14,
     },
     "geriatrics": {
-        "part": 0.20,
+        "share": 0.20,
         "mean": [83, 23.0, 133, 6.0, 13.0],
         "sd": [6, 3.2, 17, 0.6, 5.5],
         "male": 0.39,
         "smoker": 0.07,
-        "again": 0.24,
+        "readmitted": 0.24,
     },
 }
-_STRAY = 0.1  # patients who lie on another ward than their group's
+_OTHER_WARD = 0.1  # share of patients on a random ward instead of the ward of their group
 
 
 def patients(n: int, seed: int) -> Any:
@@ -80,10 +81,10 @@ def patients(n: int, seed: int) -> Any:
 
     random = public_random(seed)
     wards = list(_GROUPS)
-    group = random.choice(len(wards), size=n, p=[g["part"] for g in _GROUPS.values()])
+    group = random.choice(len(wards), size=n, p=[g["share"] for g in _GROUPS.values()])
     mean = np.array([g["mean"] for g in _GROUPS.values()])[group]
     spread = np.array([g["sd"] for g in _GROUPS.values()])[group]
-    # Weight, pressure and sugar go together within every group.
+    # Weight, blood pressure and blood sugar are correlated within every group.
     common = random.normal(size=n)
     loading = np.array([0.0, 0.45, 0.4, 0.35, 0.0])
     deviation = loading * common[:, None] + np.sqrt(1 - loading**2) * random.normal(size=(n, 5))
@@ -93,8 +94,8 @@ def patients(n: int, seed: int) -> Any:
         return random.uniform(size=n) < np.array([g[name] for g in _GROUPS.values()])[group]
 
     smoker = pd.array(yes("smoker"), dtype="boolean")
-    smoker[random.uniform(size=n) < 0.06] = pd.NA  # nobody asked
-    ward = np.where(random.uniform(size=n) < _STRAY, random.choice(len(wards), size=n), group)
+    smoker[random.uniform(size=n) < 0.06] = pd.NA
+    ward = np.where(random.uniform(size=n) < _OTHER_WARD, random.choice(len(wards), size=n), group)
     return pd.DataFrame(
         {
             "patient": [f"P{j:06d}" for j in range(n)],
@@ -106,6 +107,6 @@ def patients(n: int, seed: int) -> Any:
             "sex": np.where(yes("male"), "male", "female"),
             "ward": np.array(wards)[ward],
             "smoker": smoker,
-            "readmitted": yes("again"),
+            "readmitted": yes("readmitted"),
         }
     )

@@ -1,4 +1,4 @@
-"""`dpem plan`: what a fit would cost and give, before any row is read."""
+"""`dpem plan`: the cost of a fit and its expected noise, computed without reading a row."""
 
 import math
 from pathlib import Path
@@ -19,7 +19,7 @@ _EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 def plan(
     console: Console,
     rows: Annotated[
-        int, typer.Option("--rows", "-n", help="Number of rows of the table: the public number, or a guess.")
+        int, typer.Option("--rows", "-n", help="Number of rows of the table, or a guess if it is private.")
     ],
     epsilon: options.EpsilonOption,
     schema: Annotated[
@@ -29,7 +29,7 @@ def plan(
         str | None,
         typer.Option(
             "--columns",
-            help="With a schema: names of columns, such as age,bmi. Without: the number of columns.",
+            help="Columns to use, such as age,bmi; without --schema, the number of columns.",
         ),
     ] = None,
     model: options.ModelOption = options.DEFAULT_MODEL,
@@ -40,7 +40,8 @@ def plan(
         typer.Option(
             "--accuracy",
             "-a",
-            help="Largest acceptable noise, such as age=0.5; prints the epsilon that it needs.",
+            help="Largest acceptable noise in a column, such as age=0.5; prints the epsilon for it. "
+            "Repeatable.",
         ),
     ] = None,
     spread: Annotated[
@@ -48,7 +49,7 @@ def plan(
         typer.Option(
             "--spread",
             help="Public guess of the standard deviation within a cluster, such as age=12; a tenth of the "
-            "bounds by default.",
+            "width of the bounds by default. Repeatable.",
         ),
     ] = None,
     covariance: options.CovarianceOption = options.Covariance.FULL,
@@ -58,10 +59,10 @@ def plan(
     rows_per_person: options.RowsPerPersonOption = 1,
     person: options.PersonOption = None,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="Ledger to check: can it pay for the fit?")
+        Path | None, typer.Option("--ledger", "-l", help="Ledger to compare with the cost of the fit.")
     ] = None,
 ) -> None:
-    """Show the expected noise of a fit, in the units of the data, before any data is read.
+    """Show what a fit would cost and its expected noise, in the units of the columns.
 
     No row is read and nothing is charged.
     """
@@ -88,22 +89,23 @@ def plan(
     outlook = dpem.plan(estimator, rows, **known)
     wanted = options.named_numbers(accuracy, "--accuracy")
     needed = dpem.epsilon_needed(estimator, rows, wanted, **known) if wanted else None
-    elsewhere = {other: dpem.plan(estimator.set_params(epsilon=other), rows, **known) for other in _EPSILONS}
+    others = {other: dpem.plan(estimator.set_params(epsilon=other), rows, **known) for other in _EPSILONS}
     show_outlook(console, outlook)
-    _show_elsewhere(console, outlook, elsewhere)
+    _show_other_epsilons(console, outlook, others)
     left = _show_ledger(console, account, outlook)
     if needed is not None:
-        words = ", ".join(f"{name} within {size:g}" for name, size in wanted.items())
-        enough = (
-            f"epsilon = {needed:g}" if math.isfinite(needed) else "more than any sensible epsilon: more rows"
+        limits = ", ".join(f"at most {size:g} in {name}" for name, size in wanted.items())
+        console.say(
+            f"\nFor noise of {limits}, the fit needs epsilon = {needed:g}."
+            if math.isfinite(needed)
+            else f"\nNoise of {limits} needs more rows: no reasonable epsilon suffices."
         )
-        console.say(f"\nFor noise in {words}, the fit needs {enough}.")
     for warning in outlook.warnings:
         console.warn(warning)
     console.result(
         outlook.to_dict()
         | {"epsilon_needed": needed, "accuracy": wanted, "ledger": left}
-        | {"at_other_epsilons": [{"epsilon": e, **_brief(o)} for e, o in elsewhere.items()]}
+        | {"at_other_epsilons": [{"epsilon": e, **_largest_noise(o)} for e, o in others.items()]}
     )
 
 
@@ -111,7 +113,11 @@ def _columns(schema: Path | None, columns: str | None) -> "tuple[dpem.Schema | N
     if schema is not None:
         return options.chosen_schema(schema, columns), None
     if columns is None or not columns.isdecimal():
-        raise InvalidArgumentError("Expected --schema FILE, or --columns with the number of columns.")
+        raise InvalidArgumentError(
+            f"Expected --schema FILE, or --columns with the number of columns, got --columns {columns}."
+            if columns is not None
+            else "Expected --schema FILE, or --columns with the number of columns, got neither."
+        )
     return None, int(columns)
 
 
@@ -125,7 +131,7 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     )
     for what, granted in outlook.granted.items():
         asked = outlook.asked.get(what)
-        console.say(f"  {what}: {granted}" + (f" of {asked} asked for" if asked is not None else ""))
+        console.say(f"  {what}: {granted}" + (f" of {asked} requested" if asked is not None else ""))
     console.heading("Noise of the released values (one standard deviation)")
     console.table(
         ["parameter", "column", "noise", "unit", "relative"],
@@ -147,7 +153,7 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
         ["stage", "releases", "share", "noise / sensitivity"],
         [
             (s.name, s.repeats, f"{s.share:.1%}", number(s.noise_multiplier, 4))
-            for s in _gathered(planned.stages)
+            for s in _abridged(planned.stages)
         ],
     )
     console.heading("The same releases under other accountants")
@@ -158,30 +164,30 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     )
 
 
-def _gathered(stages: Any) -> list[Any]:
-    """Shorten long runs of steps to the first and the last."""
+def _abridged(stages: Any) -> list[Any]:
+    """Leave out the middle of a long list of stages."""
     stages = list(stages)
     return stages if len(stages) <= 12 else [*stages[:6], *stages[-3:]]
 
 
-def _brief(outlook: "dpem.Outlook") -> dict[str, Any]:
+def _largest_noise(outlook: "dpem.Outlook") -> dict[str, Any]:
     worst = outlook.worst
     return {"granted": outlook.granted, "relative_noise": worst.relative, "of": worst.parameter}
 
 
-def _show_elsewhere(
-    console: Console, outlook: "dpem.Outlook", elsewhere: "dict[float, dpem.Outlook]"
+def _show_other_epsilons(
+    console: Console, outlook: "dpem.Outlook", others: "dict[float, dpem.Outlook]"
 ) -> None:
-    console.heading("At other budgets")
+    console.heading("At other epsilons")
     names = list(outlook.granted)
     rows = [
         (
             f"{epsilon:g}",
             *(other.granted.get(name, "") for name in names),
             f"{other.worst.relative:.1%}",
-            f"{other.worst.parameter}, of {other.worst.against}",
+            f"{other.worst.parameter}, relative to {other.worst.against}",
         )
-        for epsilon, other in elsewhere.items()
+        for epsilon, other in others.items()
     ]
     console.table(["epsilon", *names, "largest noise", "in"], rows, left=0)
 

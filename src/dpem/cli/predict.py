@@ -1,4 +1,4 @@
-"""`dpem predict`: what a model says of rows. As sensitive as the rows themselves."""
+"""`dpem predict`: predictions for rows, which are as sensitive as the rows themselves."""
 
 import sys
 from collections.abc import Iterator
@@ -16,31 +16,31 @@ from dpem.errors import InvalidArgumentError
 
 __all__ = ["register"]
 
-_AT_ONCE = 50_000  # rows
+_BATCH_ROWS = 50_000
 
 
 def predict(
     console: Console,
-    model: Annotated[Path, typer.Argument(help="Model file that dpem fit wrote.")],
+    model: Annotated[Path, typer.Argument(help="Model file written by dpem fit.")],
     data: options.DataArgument,
     output: Annotated[
         Path,
         typer.Option(
             "--output",
             "-o",
-            help="A .csv or .parquet file with one line per row; - writes CSV to standard output.",
+            help=".csv or .parquet file to write, one line per row; - writes CSV to standard output.",
         ),
     ],
     probabilities: Annotated[
         bool,
         typer.Option(
             "--probabilities",
-            help="Write the probability of every cluster or value instead of the most probable one.",
+            help="Write the probabilities of all clusters or values instead of the most probable one.",
         ),
     ] = False,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", help="Column of the table to copy to the output, such as a key. Repeatable."),
+        typer.Option("--keep", help="Column of the table to copy to the output, such as an id. Repeatable."),
     ] = None,
     keep_all: Annotated[
         bool, typer.Option("--keep-all", help="Copy all columns of the table to the output.")
@@ -49,10 +49,10 @@ def predict(
     header: options.HeaderOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Predict the cluster, value or factors of each row, in row order.
+    """Predict the cluster, value or factors of each row.
 
-    What is written is as sensitive as the rows: keep it with them. Nothing is charged, since nothing of it is
-    released. Rows are read and written in batches.
+    The output has the order of the rows and is as sensitive as they are: do not publish it. Nothing is
+    charged, because nothing is released. Rows are read and written in batches.
     """
     to_screen = str(output) == "-"
     if not to_screen:
@@ -72,29 +72,30 @@ def predict(
         for table, kept in parts:
             frame, found = _frame(fitted, table, kept, probabilities=probabilities)
             writer.write(frame)
-    # How many there are is not said: their number may be private.
-    console.line(f"Wrote {output}: as sensitive as the rows it is of.")
+    # The number of rows is not printed: it may be private.
+    console.line(f"Wrote {output}. It is as sensitive as the rows: do not publish it.")
     console.result({"path": str(output), "columns": found})
 
 
 def _parts(
     files: Any, names: list[str], target: str | None, keep: list[str], *, keep_all: bool
 ) -> Iterator[tuple[Any, Any]]:
-    """Yield batches of the table with the model's columns and those to keep."""
+    """Yield batches of the table: the columns of the model and the columns to keep."""
     from dpem.data.sources.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.sources.memory import require_columns  # noqa: PLC0415
 
     head, _ = file_head(files)
-    names = [name for name in names if name != target or name in head.column_names]  # it may be unknown
+    # The target is predicted, so the table may lack it.
+    names = [name for name in names if name != target or name in head.column_names]
     require_columns([*names, *keep], head.column_names)
     kept = list(head.column_names) if keep_all else list(dict.fromkeys(keep))
     wanted = list(dict.fromkeys([*names, *kept]))
     any_row = False
-    for table in FileRows.text_or_typed_batches(files, wanted, _AT_ONCE):
+    for table in FileRows.text_or_typed_batches(files, wanted, _BATCH_ROWS):
         any_row = any_row or len(table) > 0
         yield table.select(names), table.select(kept)
     if not any_row:
-        raise InvalidArgumentError("Expected rows to predict, got a table without any.")
+        raise InvalidArgumentError("Expected at least one row to predict, got a table without rows.")
 
 
 def _frame(model: Any, table: Any, kept: Any, *, probabilities: bool) -> tuple[Any, list[str]]:
@@ -104,8 +105,8 @@ def _frame(model: Any, table: Any, kept: Any, *, probabilities: bool) -> tuple[A
     taken = [name for name in found if name in kept.column_names]
     if taken:
         raise InvalidArgumentError(
-            f"Expected columns to keep other than {', '.join(map(repr, taken))}, the name of the prediction. "
-            f"Rename it in the table, or leave it out."
+            f"Expected no column to keep with the name of a prediction, got {', '.join(map(repr, taken))}. "
+            f"Rename it in the table, or leave it out of --keep."
         )
     frame = pd.DataFrame(values, columns=found)
     return pd.concat([kept.to_pandas(), frame], axis=1), [*kept.column_names, *found]

@@ -1,4 +1,4 @@
-"""The profile of a fitted model as a table for the terminal."""
+"""Print the released parameters of a fitted model as a table."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ _MOST_ACROSS, _MOST_DOWN = 6, 30
 
 
 def show_profile(console: Console, model: Any) -> None:
-    """Print the value of each part and column with its noise; the longer side becomes the rows."""
+    """Print the released values by component and column, with their standard errors."""
     profile = dpem.report.profile_of(model)
     if profile is None:
         return
     names = [f"{profile.kind} {name}" for name, _ in profile.rows]
     cells = [[f"{c.text or number(c.value)} ± {number(c.error, 2)}" for c in row] for _, row in profile.rows]
     down, across = names, profile.header
-    if len(across) > _MOST_ACROSS and len(names) < len(across):
+    if len(across) > _MOST_ACROSS and len(names) < len(across):  # transpose: more lines fit than columns
         down, across = across, names
         cells = [list(column) for column in zip(*cells, strict=True)]
     console.heading("Released parameters (± standard error of the noise)")
@@ -31,4 +31,4 @@ def show_profile(console: Console, model: Any) -> None:
     )
     left_out = max(len(down) - _MOST_DOWN, 0), max(len(across) - _MOST_ACROSS, 0)
     if any(left_out):
-        console.say(f"(and {left_out[0]} more rows, {left_out[1]} more columns: see the report)")
+        console.say(f"({left_out[0]} more rows and {left_out[1]} more columns: see dpem report)")

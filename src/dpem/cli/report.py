@@ -1,4 +1,4 @@
-"""`dpem report`: one page that a privacy officer can read and sign."""
+"""`dpem report`: an HTML report of a model that a privacy officer can read and sign."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,24 +21,24 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")],
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", "-l", help="Ledger that paid for the model; it is verified and shown."),
+        typer.Option("--ledger", "-l", help="Ledger that was charged for the model, to verify and to show."),
     ] = None,
     rows: Annotated[
         int | None,
         typer.Option(
             "--rows",
             "-n",
-            help="Number of rows, or a guess, for the outlook of a model with a private number of rows.",
+            help="Guess of the number of rows if it is private; the expected noise depends on it.",
         ),
     ] = None,
     title: Annotated[str | None, typer.Option("--title", help="Title of the page.")] = None,
     seed: options.SeedOption = None,
     overwrite: options.OverwriteOption = False,
 ) -> None:
-    """Write an HTML report of a model: guarantee, ledger, plan, profiles, densities, sample rows.
+    """Write an HTML report of a model: guarantee, ledger, plan, profiles, densities, synthetic rows.
 
-    One file that needs no network. Everything in it comes from the released model, never from rows: it may be
-    published like the model.
+    The report is one file that needs no network. It is computed from the released model, never from rows, and
+    may be published like the model. With --ledger it also lists the purposes and analysts of all charges.
     """
     check_writable(output, overwrite=overwrite, inputs=[model, *([] if ledger is None else [ledger])])
     if rows is not None and rows < 1:
@@ -48,7 +48,7 @@ def report(
     fitted.random_state = seed
     account = None if ledger is None else dpem.Ledger(ledger)
     dpem.report.write_report(fitted, output, ledger=account, n_rows=rows, title=title)
-    console.line(f"Wrote {output}: open it in a browser.")
+    console.line(f"Wrote {output}. Open it in a browser.")
     console.result({"path": str(output), "model": str(model)})
 
 

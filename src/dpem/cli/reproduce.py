@@ -1,4 +1,4 @@
-"""`dpem reproduce`: the figures of the DP-EM paper."""
+"""`dpem reproduce`: regenerate the figures of the DP-EM paper."""
 
 import os
 import time
@@ -36,7 +36,7 @@ def reproduce(
         Path | None,
         typer.Option(
             "--data",
-            help="Folder of the real data sets (or DPEM_DATA); stand-ins are generated for missing ones.",
+            help="Folder of the real data sets (or DPEM_DATA); generated stand-ins replace missing ones.",
         ),
     ] = None,
     download: Annotated[
@@ -53,7 +53,7 @@ def reproduce(
 ) -> None:
     """Regenerate the figures of the DP-EM paper, with dpem's results beside them.
 
-    A run that was stopped goes on where it was.
+    An interrupted run continues when the command is run again.
     """
     from dpem.reproduce import EXPERIMENTS, Datasets  # noqa: PLC0415
     from dpem.reproduce import reproduce as run  # noqa: PLC0415
@@ -61,7 +61,10 @@ def reproduce(
 
     folder = data or (Path(os.environ["DPEM_DATA"]) if os.environ.get("DPEM_DATA") else None)
     if folder is not None and not folder.is_dir() and not download:
-        raise DataError(f"Expected a folder of data sets for --data, got {str(folder)!r}, which is none.")
+        raise DataError(
+            f"Expected a folder of data sets for --data, got {str(folder)!r}, which is not a folder. Pass "
+            f"--download to create it."
+        )
     chosen = list(EXPERIMENTS) if _Name.all in experiments else list(dict.fromkeys(map(str, experiments)))
     size: Size = "tiny" if tiny else "quick" if quick else "full"
     if download:
@@ -72,13 +75,16 @@ def reproduce(
             console.say(f"Fetched {name}.")
     source = Datasets(None if folder is None else str(folder), size)
     if folder is None:
-        console.warn("No folder of data sets (--data, DPEM_DATA, --download): figures are of stand-ins.")
+        console.warn(
+            "The figures are of generated stand-ins, because no folder of data sets was given. Pass --data "
+            "or --download, or set DPEM_DATA."
+        )
     started = time.monotonic()
     try:
         with console.tasks() as progress:
             done = run(chosen, source, output, jobs=jobs, fresh=fresh, progress=progress)
     except KeyboardInterrupt:
-        kept = "Interrupted. Results so far are kept: run the same command again to go on."
+        kept = "Interrupted. The results so far are kept: run the same command again to continue."
         console.fail("Interrupted", kept, ExitCode.INTERRUPTED)
         raise typer.Exit(int(ExitCode.INTERRUPTED)) from None
     seconds = time.monotonic() - started

@@ -1,4 +1,4 @@
-"""`dpem sample`: synthetic rows from a model, which is free."""
+"""`dpem sample`: synthetic rows from a fitted model, without any charge."""
 
 import inspect
 import sys
@@ -16,7 +16,7 @@ from dpem.errors import InvalidArgumentError
 
 __all__ = ["register", "sampled", "warn_of_no_privacy"]
 
-_AT_ONCE = 100_000  # rows
+_BATCH_ROWS = 100_000
 
 
 def sample(
@@ -25,7 +25,7 @@ def sample(
     rows: Annotated[int, typer.Option("--rows", "-n", help="Number of rows to draw.")] = 1000,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A .csv or .parquet file; standard output by default."),
+        typer.Option("--output", "-o", help=".csv or .parquet file to write; standard output by default."),
     ] = None,
     given: Annotated[
         list[str] | None,
@@ -36,7 +36,7 @@ def sample(
 ) -> None:
     """Draw synthetic rows with the columns of the schema. Sampling costs no budget.
 
-    Rows are new: none is a person's. They may be published like the model itself.
+    Synthetic rows belong to nobody. They may be published, as the model may.
     """
     if rows < 1:
         raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")
@@ -49,10 +49,12 @@ def sample(
         table_format(output)
     fitted = dpem.load(model)
     warn_of_no_privacy(console, fitted)
-    fitted.random_state = public_random(seed)  # one stream for all parts
+    fitted.random_state = public_random(seed)  # one stream for all batches: none repeats another
     values = _given(fitted, given)
     if output is None:
-        parts = (sampled(fitted, min(_AT_ONCE, rows - start), values) for start in range(0, rows, _AT_ONCE))
+        parts = (
+            sampled(fitted, min(_BATCH_ROWS, rows - start), values) for start in range(0, rows, _BATCH_ROWS)
+        )
         if console.as_json:
             schema = getattr(fitted, "schema", None)
             console.result({"rows": [row for part in parts for row in _records(as_text(part, schema))]})
@@ -64,20 +66,20 @@ def sample(
     with (
         replacing(output) as path,
         TableWriter(path, schema) as writer,
-        console.counting("Sampling", rows) as tell,
+        console.counting("Sampling", rows) as advance,
     ):
-        for start in range(0, rows, _AT_ONCE):
-            part = sampled(fitted, min(_AT_ONCE, rows - start), values)
+        for start in range(0, rows, _BATCH_ROWS):
+            part = sampled(fitted, min(_BATCH_ROWS, rows - start), values)
             writer.write(part)
-            tell(len(part))
+            advance(len(part))
     console.line(f"Wrote {rows:,} rows to {output}.")
     console.result({"path": str(output), "rows": rows, "columns": dpem.report.column_names(fitted)})
 
 
 def warn_of_no_privacy(console: Console, model: Any) -> None:
-    """Warn if output of the model must not be published."""
+    """Warn if the model is not private."""
     if not model.privacy_.is_private:
-        console.warn("This model is NOT PRIVATE: nothing that comes from it may be published.")
+        console.warn("This model is NOT PRIVATE: do not publish it, nor anything computed from it.")
 
 
 def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
@@ -86,24 +88,26 @@ def sampled(model: Any, n: int, given: dict[str, Any] | None = None) -> Any:
 
     if not hasattr(model, "sample"):
         raise InvalidArgumentError(
-            f"Expected a model to draw rows from, got {type(model).__name__}, which is no density. Fit one "
-            f"with --model mixture or --model table."
+            f"Expected a model that can be sampled, got {type(model).__name__}, which has no density. Fit a "
+            f"model with --model mixture or --model table."
         )
     drawn = model.sample(n, given) if given else model.sample(n)
     if not isinstance(drawn, pd.DataFrame):
         return pd.DataFrame(drawn, columns=dpem.report.column_names(model))
     from dpem.privacy.randomness import public_random  # noqa: PLC0415
 
-    # Components come in order; rows of a table need none.
+    # Rows are drawn component by component: shuffle them.
     return drawn.iloc[public_random(model.random_state).permutation(len(drawn))].reset_index(drop=True)
 
 
 def _given(model: Any, texts: list[str] | None) -> dict[str, Any] | None:
-    """Parse the given values by the kinds of their columns."""
+    """Parse the values of --given according to the kinds of their columns."""
     if not texts:
         return None
     if "given" not in inspect.signature(model.sample).parameters:
-        raise InvalidArgumentError("Expected a model of --model table for --given.")
+        raise InvalidArgumentError(
+            f"Expected a model fitted with --model table for --given, got {type(model).__name__}."
+        )
     values: dict[str, Any] = {}
     for name, text in options.pairs(texts, "--given").items():
         column = next((column for column in model.schema.columns if column.name == name), None)

@@ -1,4 +1,4 @@
-"""`dpem schema`: a draft of what is publicly known of a table, from the names and types of its columns."""
+"""`dpem schema`: draft a schema from the names and types of the columns."""
 
 import json
 import re
@@ -20,56 +20,58 @@ __all__ = ["register"]
 def schema(
     console: Console,
     data: options.DataArgument,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Schema file to write, .toml or .json.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help=".toml or .json schema file to write.")],
     number: Annotated[
-        list[str] | None, typer.Option("--number", help="A column of numbers and its bounds: bmi=10:60.")
+        list[str] | None, typer.Option("--number", help="Column of numbers and its bounds: bmi=10:60.")
     ] = None,
     integer: Annotated[
         list[str] | None,
-        typer.Option("--integer", help="A column of whole numbers and its bounds: age=0:120."),
+        typer.Option("--integer", help="Column of whole numbers and its bounds: age=0:120."),
     ] = None,
     category: Annotated[
-        list[str] | None, typer.Option("--category", help="A column of categories: ward=medical,surgery.")
+        list[str] | None,
+        typer.Option("--category", help="Column of categories: ward=medical,surgery."),
     ] = None,
     ordered: Annotated[
-        list[str] | None, typer.Option("--ordered", help="Categories from low to high: stage=I,II,III.")
+        list[str] | None,
+        typer.Option("--ordered", help="Column of categories from low to high: stage=I,II,III."),
     ] = None,
     boolean: Annotated[list[str] | None, typer.Option("--boolean", help="Column of yes/no values.")] = None,
     date: Annotated[
         list[str] | None,
-        typer.Option("--date", help="A column of dates and its bounds: born=1900-01-01:2030-12-31."),
+        typer.Option("--date", help="Column of dates and its bounds: born=1900-01-01:2030-12-31."),
     ] = None,
     datetime: Annotated[
         list[str] | None,
-        typer.Option("--datetime", help="A column of dates with times and its bounds, as for --date."),
+        typer.Option("--datetime", help="Column of dates with times and its bounds, as for --date."),
     ] = None,
     date_format: Annotated[
         list[str] | None,
         typer.Option("--format", help="Date format of a column, such as born=%d.%m.%Y; ISO 8601 by default."),
     ] = None,
     decimal: Annotated[
-        list[str] | None, typer.Option("--decimal", help="A column's decimal separator: pay=,")
+        list[str] | None, typer.Option("--decimal", help="Decimal separator of a column: pay=,")
     ] = None,
     thousands: Annotated[
-        list[str] | None, typer.Option("--thousands", help="A column's thousands separator: pay=.")
+        list[str] | None, typer.Option("--thousands", help="Thousands separator of a column: pay=.")
     ] = None,
     na_value: Annotated[
         list[str] | None,
         typer.Option("--na-value", help="Value that marks a missing cell, such as pay=-999. Repeatable."),
     ] = None,
     missing: Annotated[
-        list[str] | None, typer.Option("--missing", help="A column whose cells may be missing.")
+        list[str] | None, typer.Option("--missing", help="Column whose cells may be missing.")
     ] = None,
-    unit: Annotated[list[str] | None, typer.Option("--unit", help="A column's unit: age=years.")] = None,
+    unit: Annotated[list[str] | None, typer.Option("--unit", help="Unit of a column: age=years.")] = None,
     drop: Annotated[
-        list[str] | None, typer.Option("--drop", help="A column to leave out, such as an identifier.")
+        list[str] | None, typer.Option("--drop", help="Column to leave out, such as an identifier.")
     ] = None,
     dataset: Annotated[
         str | None,
-        typer.Option("--dataset", help="Name of the data set; it must equal the name of its ledger."),
+        typer.Option("--dataset", help="Name of the table, which must equal the name of its ledger."),
     ] = None,
     ask: Annotated[
-        bool, typer.Option("--ask/--no-ask", help="Ask for missing declarations in a terminal.")
+        bool, typer.Option("--ask/--no-ask", help="Ask for missing declarations if run in a terminal.")
     ] = True,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
@@ -78,12 +80,12 @@ def schema(
         float | None,
         typer.Option(
             "--bounds-epsilon",
-            help="Estimate missing bounds privately for this epsilon. Reads rows.",
+            help="Epsilon for estimating missing bounds privately, which reads rows.",
         ),
     ] = None,
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     ledger: Annotated[
-        Path | None, typer.Option("--ledger", "-l", help="Ledger to charge for estimated bounds.")
+        Path | None, typer.Option("--ledger", "-l", help="Ledger to charge for estimating bounds.")
     ] = None,
     adjacency: options.RelationOption = options.Relation.REPLACE_ONE,
     rows_per_person: options.RowsPerPersonOption = 1,
@@ -93,8 +95,8 @@ def schema(
 ) -> None:
     """Draft the schema of a table from its column names and types. No value is read.
 
-    Bounds and categories are public knowledge: what could be, from a codebook or common sense. Give them as
-    options, answer questions, or edit the file; a fit refuses a draft that lacks some.
+    Bounds and categories must be public knowledge, for example from a codebook. Pass them as options, answer
+    the questions, or edit the file. A fit refuses a schema without them.
     """
     from dpem.data.sources.files import file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.table_types import kinds_of_table  # noqa: PLC0415
@@ -104,39 +106,46 @@ def schema(
     check_writable(output, overwrite=overwrite, inputs=inputs)
     if output.suffix.lower() not in (".toml", ".json"):
         raise InvalidArgumentError(
-            f"Expected a file that ends in .toml or .json, got --output {str(output)!r}."
+            f"Expected a file name that ends in .toml or .json, got --output {str(output)!r}."
         )
     files = options.table_files(data, delimiter, header)
     head, typed = file_head(files)
     if not typed and header is None:
-        _check_line_of_names(head.column_names)
+        _check_header(head.column_names)
     drafted: dict[str, dict[str, Any]] = {name: {"kind": kind} for name, kind in kinds_of_table(head).items()}
     if not typed:
         drafted = {name: {"kind": "continuous"} for name in drafted}
     left_out = {*(drop or ()), *(() if person is None else (person,))}
-    given = _given(number, integer, category, ordered, boolean)
-    given |= _given_moments(date, datetime, given)
-    written = _written(date_format, decimal, thousands, na_value)
+    given = _declared_columns(number, integer, category, ordered, boolean)
+    given |= _declared_times(date, datetime, given)
+    formats = _cell_formats(date_format, decimal, thousands, na_value)
     units = options.pairs(unit, "--unit")
-    _check_names([*given, *(missing or ()), *units, *left_out, *written], drafted, typed=typed)
+    _check_names([*given, *(missing or ()), *units, *left_out, *formats], drafted, typed=typed)
     drafted |= given
-    more = [*written.items(), *((name, {"missing": True}) for name in missing or ())]
+    more = [*formats.items(), *((name, {"missing": True}) for name in missing or ())]
     for name, declared in [*more, *((name, {"unit": text}) for name, text in units.items())]:
         drafted[name] = drafted[name] | declared
     drafted = {name: declared for name, declared in drafted.items() if name not in left_out}
     if dataset is not None and "dataset" in drafted:
         raise InvalidArgumentError(
-            "Expected no column called 'dataset' beside --dataset. Rename or --drop it."
+            "Expected no column 'dataset' together with --dataset, got one. Rename the column, or leave it "
+            "out with --drop dataset."
         )
     if ask and sys.stdin.isatty() and not console.as_json:
-        drafted = _asked(console, drafted, given, typed=typed, priced=bounds_epsilon is not None)
+        drafted = _ask_declarations(
+            console, drafted, given, typed=typed, bounds_estimated=bounds_epsilon is not None
+        )
     if not drafted:
-        raise InvalidArgumentError("Expected a column that is kept, got none.")
+        raise InvalidArgumentError(
+            "Expected at least one column in the schema, got none. Drop fewer columns."
+        )
     draft = dpem.Schema(({} if dataset is None else {"dataset": dataset}) | drafted)
     partial = output.with_name(output.name + ".partial")
     if bounds_epsilon is not None:
-        hidden = PrivacyUnit(rows_per_person, person)
-        account = options.checked_ledger(ledger, draft, adjacency, hidden, purpose=purpose, analyst=analyst)
+        protected = PrivacyUnit(rows_per_person, person)
+        account = options.checked_ledger(
+            ledger, draft, adjacency, protected, purpose=purpose, analyst=analyst
+        )
         with dpem.resumable(partial), console.releases("Estimating bounds"):
             found = dpem.private_bounds(
                 files,
@@ -156,24 +165,25 @@ def schema(
     console.line(f"Wrote {output} with {len(draft.names)} columns.")
     if draft.lacking:
         names = ", ".join(draft.lacking)
-        console.say(f"Declare the bounds or categories of these columns in the file: {names}.")
+        console.say(f"Add the bounds or categories of these columns to the file: {names}.")
     console.result({"path": str(output), "schema": draft.to_dict(), "lacking": list(draft.lacking)})
 
 
-def _check_line_of_names(names: list[str]) -> None:
-    """Raise if the first line of a CSV file does not look like a header: it may be somebody's row."""
+def _check_header(names: list[str]) -> None:
+    """Raise if the first line of a CSV file does not look like a header; do not show it: it may be a row."""
     if any("\ufffd" in name for name in names):
         raise InvalidArgumentError(
-            "Expected names in UTF-8 in the first line, got others. Save the file as UTF-8."
+            "Expected a header line in UTF-8, got another encoding. Save the file as UTF-8."
         )
     if any(_is_number(name) or not name.strip() for name in names):
         raise InvalidArgumentError(
-            "Expected names in the first line, got a number or nothing in some cell: it may be a row. Give "
-            "the names with --header a,b,c; where numbers are names, write the schema by hand."
+            "Expected column names in the first line, got a number or an empty field: it may be a row. Pass "
+            "the names with --header a,b,c. If the names are numbers, write the schema by hand."
         )
     if len(names) == 1 and any(mark in names[0] for mark in ";|\t"):
         raise InvalidArgumentError(
-            "Expected several columns, got one. Is another --delimiter between the cells?"
+            "Expected several columns, got one that contains a separator. Pass the separator with "
+            "--delimiter."
         )
 
 
@@ -185,14 +195,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _given(
+def _declared_columns(
     number: list[str] | None,
     integer: list[str] | None,
     category: list[str] | None,
     ordered: list[str] | None,
     boolean: list[str] | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return the columns that options declare."""
+    """Return the columns declared by options, except dates and times."""
     found: dict[str, dict[str, Any]] = {}
     for option, kind, texts in (("--number", "continuous", number), ("--integer", "integer", integer)):
         for name, text in options.pairs(texts, option).items():
@@ -205,20 +215,22 @@ def _given(
     return found
 
 
-def _given_moments(
+def _declared_times(
     date: list[str] | None, datetime: list[str] | None, given: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return the columns of dates and times that options declare."""
+    """Return the given columns and the columns of dates and times declared by options."""
     found = dict(given)
     for option, kind, texts in (("--date", "date", date), ("--datetime", "datetime", datetime)):
         for name, text in options.pairs(texts, option).items():
-            _declare(found, name, {"kind": kind, "bounds": _moments(text, f"{option} {name}")})
+            _declare(found, name, {"kind": kind, "bounds": _time_bounds(text, f"{option} {name}")})
     return found
 
 
 def _declare(found: dict[str, dict[str, Any]], name: str, declared: dict[str, Any]) -> None:
     if name in found:
-        raise InvalidArgumentError(f"Expected one declaration of column {name!r}, got two.")
+        raise InvalidArgumentError(
+            f"Expected one declaration of column {name!r}, got two. Leave one of the options out."
+        )
     found[name] = declared
 
 
@@ -229,8 +241,8 @@ def _bounds(text: str, option: str) -> list[float]:
     return [options.as_number(part, option) for part in parts]
 
 
-def _moments(text: str, option: str) -> list[str]:
-    """Return the bounds of dates: two of them, with a colon or a space between."""
+def _time_bounds(text: str, option: str) -> list[str]:
+    """Parse two dates or times, separated by a colon or a space."""
     found = re.findall(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}(?::\d{2})?)?", text)
     if len(found) != 2:
         raise InvalidArgumentError(
@@ -239,13 +251,13 @@ def _moments(text: str, option: str) -> list[str]:
     return found
 
 
-def _written(
+def _cell_formats(
     date_format: list[str] | None,
     decimal: list[str] | None,
     thousands: list[str] | None,
     na_value: list[str] | None,
 ) -> dict[str, dict[str, Any]]:
-    """Return the cell formats that options declare, by column."""
+    """Return the cell formats declared by options, by column."""
     found: dict[str, dict[str, Any]] = {}
     for option, key, texts in (
         ("--format", "format", date_format),
@@ -274,20 +286,21 @@ def _check_names(names: list[str], drafted: dict[str, Any], *, typed: bool) -> N
     if not unknown:
         return
     has = listed(list(drafted)) if typed else f"{len(drafted)} columns"
+    # Exact for CSV: an approximate match could show a value of a private row.
     question = did_you_mean(unknown, list(drafted), exact=not typed)
     raise InvalidArgumentError(
         f"Expected columns of the table, got {listed(unknown)}. {question}It has {has}."
     )
 
 
-def _asked(
-    console: Console, drafted: dict[str, Any], given: dict[str, Any], *, typed: bool, priced: bool
+def _ask_declarations(
+    console: Console, drafted: dict[str, Any], given: dict[str, Any], *, typed: bool, bounds_estimated: bool
 ) -> dict[str, Any]:
-    """Ask for declarations that no option gave; an empty answer leaves the question open."""
+    """Ask for the declarations that no option gave; an empty answer skips a question."""
     from dpem.data.column import KINDS, NUMBERS  # noqa: PLC0415
 
     console.say(
-        "Answer from public knowledge: possible values, not observed ones. Enter leaves a question open."
+        "Answer from public knowledge: possible values, not observed ones. Press Enter to skip a question."
     )
     answers = {}
     for name, declared in drafted.items():
@@ -302,18 +315,18 @@ def _asked(
             if kind == "drop":
                 continue
         answers[name] = declared | {"kind": kind}
-        if kind in ("date", "datetime") and not priced:
+        if kind in ("date", "datetime") and not bounds_estimated:
             answers[name] |= _until_valid(
                 name,
                 kind,
                 "bounds, such as 1900-01-01 2030-12-31",
-                lambda text: {"bounds": _moments(text, "bounds")},
+                lambda text: {"bounds": _time_bounds(text, "bounds")},
             )
-        elif kind == "duration" and not priced:
+        elif kind == "duration" and not bounds_estimated:
             answers[name] |= _until_valid(
                 name, kind, "bounds, such as 0:00:00 8:00:00", lambda text: {"bounds": text.split()}
             )
-        elif kind in NUMBERS and not priced:
+        elif kind in NUMBERS and not bounds_estimated:
             answers[name] |= _until_valid(
                 name, kind, "bounds, such as 0 120", lambda text: {"bounds": _bounds(text, "bounds")}
             )
@@ -321,7 +334,7 @@ def _asked(
             answers[name] |= _until_valid(
                 name,
                 kind,
-                "categories, A,B,C",
+                "categories, such as A,B,C",
                 lambda text: {"categories": [part.strip() for part in text.split(",")]},
             )
         if not typed and kind in ("date", "datetime"):
@@ -332,60 +345,61 @@ def _asked(
             answers[name] |= _until_valid(name, kind, "unit", lambda text: {"unit": text})
         if "missing" not in answers[name] and typer.confirm(f"{name}: may cells be missing?", default=False):
             answers[name]["missing"] = True
-    return answers if typed else _asked_how_cells_are_written(answers, given)
+    return answers if typed else _ask_cell_formats(answers, given)
 
 
-def _asked_how_cells_are_written(answers: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Ask once how numbers, yes/no values and missing cells are written in a file without types."""
+def _ask_cell_formats(answers: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Ask once for the format of numbers, yes/no values and missing cells in a CSV file."""
 
     def separators(text: str) -> dict[str, Any]:
         return dict(zip(("decimal", "thousands"), text.split(), strict=False))
 
-    def words(text: str) -> dict[str, Any]:
+    def yes_and_no(text: str) -> dict[str, Any]:
         if len(text.split()) != 2:
-            raise InvalidArgumentError(f"Expected two words, the first for yes, got {text!r}.")
+            raise InvalidArgumentError(f"Expected two words, first yes and then no, got {text!r}.")
         yes, no = text.split()
         return {"true": [yes], "false": [no]}
 
-    def gaps(text: str) -> dict[str, Any]:
+    def missing_marks(text: str) -> dict[str, Any]:
         return {"na_values": [part.strip() for part in text.split(",")], "missing": True}
 
     questions: list[tuple[str, str, Any, Any]] = [
         (
             "numbers",
-            "decimal sign and thousands separator, such as: , .  (Enter: 1234.5)",
+            "decimal and thousands separators, such as: , .  (Enter: 1234.5)",
             separators,
             lambda declared: declared["kind"] in ("continuous", "integer"),
         ),
         (
-            "yes and no",
-            "two words, such as: ja nein  (Enter: yes no, true false, 1 0)",
-            words,
+            "yes/no columns",
+            "the words for yes and no, such as: ja nein  (Enter: yes no, true false, 1 0)",
+            yes_and_no,
             lambda declared: declared["kind"] == "boolean",
         ),
         (
             "missing cells",
-            "what stands in them, such as: n/a, -9  (Enter: nothing)",
-            gaps,
+            "values that mark them, such as: n/a, -9  (Enter: empty cells only)",
+            missing_marks,
             lambda declared: declared.get("missing", False),
         ),
     ]
-    for subject, question, read, concerns in questions:
-        asked = [name for name, declared in answers.items() if name not in given and concerns(declared)]
-        if asked:
-            found = _until_valid(subject, answers[asked[0]]["kind"], question, read)
-            for name in asked:
+    for subject, question, parse, applies in questions:
+        columns = [name for name, declared in answers.items() if name not in given and applies(declared)]
+        if columns:
+            found = _until_valid(subject, answers[columns[0]]["kind"], question, parse)
+            for name in columns:
                 answers[name] = answers[name] | found
     return answers
 
 
-def _until_valid(name: str, kind: str, question: str, read: Any) -> dict[str, Any]:
+def _until_valid(name: str, kind: str, question: str, parse: Any) -> dict[str, Any]:
+    """Ask until the answer is empty or a valid declaration."""
     while True:
         text = typer.prompt(f"{name}: {question}", default="", show_default=False)
         if not text:
             return {}
         try:
-            found: dict[str, Any] = read(text)
+            found: dict[str, Any] = parse(text)
             dpem.Schema({name: {"kind": kind} | found})
         except InvalidArgumentError as error:
             typer.echo(str(error))
@@ -394,7 +408,7 @@ def _until_valid(name: str, kind: str, question: str, read: Any) -> dict[str, An
 
 
 def _write(path: Path, schema: "dpem.Schema", untyped: list[str]) -> None:
-    """Write the draft; TOML comments mark what must still be declared."""
+    """Write the draft; comments in TOML mark what is still to be declared."""
     import tomli_w  # noqa: PLC0415
 
     from dpem.data.column import KINDS  # noqa: PLC0415
@@ -402,7 +416,7 @@ def _write(path: Path, schema: "dpem.Schema", untyped: list[str]) -> None:
     if path.suffix.lower() == ".json":
         text = json.dumps(schema.to_dict(), indent=2) + "\n"
     else:
-        parts = ["# What could be in each column, from public knowledge: never read off the rows.\n"]
+        parts = ["# Declare the possible values of each column from public knowledge, never from the rows.\n"]
         if schema.dataset is not None:
             parts.append(tomli_w.dumps({"dataset": schema.dataset}))
         for column in schema.columns:

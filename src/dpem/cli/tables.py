@@ -1,4 +1,4 @@
-"""Tables written part by part, as CSV or Parquet."""
+"""Write tables in batches, as CSV or Parquet."""
 
 from pathlib import Path
 from types import TracebackType
@@ -13,19 +13,19 @@ def table_format(path: Path) -> str:
     """Return the format for a file name extension."""
     kind = path.suffix.lower().lstrip(".")
     if kind not in ("csv", "parquet"):
-        raise InvalidArgumentError(f"Expected a file that ends in .csv or .parquet, got {str(path)!r}.")
+        raise InvalidArgumentError(f"Expected a file name that ends in .csv or .parquet, got {str(path)!r}.")
     return kind
 
 
 def as_text(frame: Any, schema: Any) -> Any:
-    """Format rows for CSV."""
+    """Format the cells for CSV, as the schema declares."""
     from dpem.data.to_dataframe import formatted_dataframe  # noqa: PLC0415
 
     return frame if schema is None else formatted_dataframe(schema, frame)
 
 
 class TableWriter:
-    """Write DataFrames to one file, CSV cells in the formats of the schema."""
+    """Write DataFrames to one file; cells of a CSV file get the formats of the schema."""
 
     def __init__(self, path: Path, schema: Any = None) -> None:
         self._path, self._format, self._schema = path, table_format(path), schema
@@ -36,7 +36,7 @@ class TableWriter:
         return self
 
     def write(self, frame: Any) -> None:
-        """Add rows."""
+        """Append rows."""
         if self._format == "csv":
             frame = as_text(frame, self._schema)
             frame.to_csv(self._path, index=False, mode="a", header=not self._begun)

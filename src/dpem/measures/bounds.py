@@ -1,4 +1,4 @@
-"""Bounds of columns where nobody knows any: estimated from the rows, with noise, and charged."""
+"""Private estimates of the bounds of columns, for a charge."""
 
 from __future__ import annotations
 
@@ -33,25 +33,26 @@ if TYPE_CHECKING:
 
 __all__ = ["PrivateBounds", "private_bounds"]
 
-# Sizes from 2^-100 to 2^333, the largest bound, are told apart: what is smaller is zero.
+# Powers of two from 2^-100 to 2^333, the largest bound, have bins of their own; smaller numbers count as
+# zero.
 _SMALLEST, _LARGEST = -100, 333
 _SIZES = _LARGEST - _SMALLEST + 1
 _MAGNITUDES = 2 * _SIZES + 1
-_PARTS = 128  # of the range that holds the rows
+_PARTS = 128  # bins of the range of the rows
 _SHARES = {"magnitudes": 0.4, "quantiles": 0.6}  # of mu^2
-_FALSE = 1e-6  # chance that noise alone makes any cell of a column look filled
+_FALSE = 1e-6  # probability that noise alone makes any bin of a column look occupied
 
 
 @dataclass(frozen=True, repr=False)
 class PrivateBounds:
-    """Estimated bounds, with what they cost.
+    """Estimated bounds and their cost.
 
     Attributes
     ----------
     schema : Schema
-        The schema with the bounds filled in; each column that was estimated says what it cost.
+        The schema with the estimated bounds. Each estimated column records its cost.
     privacy : PrivacyStatement
-        The guarantee of the estimate. A fit with these bounds costs its own budget on top.
+        The guarantee of the estimate. The budget of a fit with these bounds comes on top.
     """
 
     schema: Schema
@@ -77,35 +78,35 @@ def private_bounds(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> PrivateBounds:
-    """Estimate bounds for the columns of numbers that have none, with noise and charged.
+    """Estimate bounds for the columns of numbers without bounds, with noise and for a charge.
 
-    Public knowledge is better and free: an age is at most 120 whoever is in the table. Where there is none,
-    this buys, for all columns at once, a noisy histogram of magnitudes and one of the range that they span.
-    Bounds then hold `coverage` of a column's rows, as far as noise can tell. Columns with declared bounds are
-    not read and keep them.
+    Public knowledge is better and free: for example, an age is at most 120 in any table. Without such
+    knowledge, this function releases two noisy histograms for all columns at once: one of magnitudes, and one
+    over the range of the occupied magnitudes. The bounds cover about `coverage` of the rows of each column,
+    as far as the noise allows. Columns with declared bounds keep them and are not read.
 
     Parameters
     ----------
     X : array, DataFrame, path, function, Dask or Spark table
-        Rows, wherever they are (docs/how-to/scale.md); files, functions and clusters need a schema.
+        Rows (docs/how-to/scale.md). Files, functions and clusters need a schema.
     schema : Schema, optional
-        A draft; from the names and types of X unless given (:meth:`Schema.from_types`).
+        Draft of a schema; by default drafted from the names and types of X (:meth:`Schema.from_types`).
     epsilon, delta : float
-        The budget of the bounds alone.
+        Privacy budget of the bounds alone.
     coverage : float, default 0.99
-        The part of each column's rows to hold.
+        Share of the rows of each column within the bounds.
     adjacency, rows_per_person, person, ledger, n_jobs
         As in :class:`dpem.KMeans`.
 
     Returns
     -------
     PrivateBounds
-        With `schema` and `privacy`.
+        Object with `schema` and `privacy`.
 
     Warns
     -----
     WeakSignalWarning
-        For columns in which nothing stands out of the noise; they are left without bounds.
+        If nothing stands out of the noise in a column. The column then stays without bounds.
 
     Examples
     --------
@@ -126,11 +127,11 @@ def private_bounds(
     wanted = [column for column in schema.columns if column.is_number and column.bounds is None]
     if not wanted:
         raise InvalidArgumentError(
-            "Expected a column of numbers without bounds, got none: nothing is to be estimated. Nothing was "
-            "charged."
+            "Expected a column of numbers without bounds, got a schema that declares all bounds. Nothing was "
+            "charged, and no estimate is needed."
         )
     unit = PrivacyUnit(rows_per_person, person)
-    read = wanted if hasattr(X, "columns") else schema.columns  # by name, or by position
+    read = wanted if hasattr(X, "columns") else schema.columns  # select by name, or read all by position
     every = Schema({column.name: _anything(column) for column in read})
     source = rows_to_release(X, every, relation, unit.rows_per_person, unit.person)
     if len(read) > len(wanted):
@@ -153,9 +154,9 @@ def private_bounds(
     parts = _Parts(np.array([low for low, _ in ranges]), np.array([high for _, high in ranges]))
     quantiles = gate.release("quantiles", Histograms.of_columns([_PARTS + 1] * len(wanted)), parts)
     gate.close()
-    bought: dict[str, Any] = {"bounds_cost": [epsilon, delta], "bounds_insecure": gate.insecure_noise}
+    cost: dict[str, Any] = {"bounds_cost": [epsilon, delta], "bounds_insecure": gate.insecure_noise}
     if gate.charge is not None:
-        bought["bounds_charge"] = gate.charge.to_dict()
+        cost["bounds_charge"] = gate.charge.to_dict()
     declared, lost = {}, []
     for column, (low, high), (noisy, noise) in zip(
         wanted, ranges, _by_column(quantiles, len(wanted)), strict=True
@@ -164,18 +165,18 @@ def private_bounds(
             lost.append(column.name)
             continue
         bounds = _holding(noisy[1:], noise, low, high, coverage)
-        declared[column.name] = {"bounds": _tidy(column, *bounds)} | bought
+        declared[column.name] = {"bounds": _tidy(column, *bounds)} | cost
     if lost:
         warn(
-            f"Nothing stands out of the noise in {', '.join(map(repr, lost))}: no bounds were found. Declare "
-            f"them, or spend more.",
+            f"Expected values that stand out of the noise in {', '.join(map(repr, lost))}, got only noise, "
+            f"so no bounds were found. Declare the bounds, or use a larger epsilon.",
             WeakSignalWarning,
         )
     return PrivateBounds(schema.declare(declared), gate.statement())
 
 
 def _anything(column: Column) -> dict[str, Any]:
-    """Return a declaration under which any number, or any moment that a calendar has, is read."""
+    """Return a declaration that reads any number, or any date or time."""
     declared = column.cell_format.to_dict(column.kind) | {"missing": True}
     if column.is_time:
         widest = (
@@ -195,7 +196,7 @@ def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
     if isinstance(X, np.ndarray) and len(shape or ()) == 2:
         return Schema({f"x{j}": {"kind": "continuous"} for j in range(X.shape[1])})
     draft = Schema.from_types(X)
-    # pandas makes a column of integers one of floats if a single cell is null: both are drafted alike.
+    # pandas stores integers as floats if a single cell is null: draft both in the same way.
     types: Any = getattr(X, "dtypes", None)
     types = types if hasattr(types, "items") else {}
     inferred = [name for name, dtype in types.items() if isinstance(dtype, np.dtype)]
@@ -206,10 +207,10 @@ def _draft(X: Any, schema: Schema | None, person: str | None) -> Schema:
 
 @dataclass(frozen=True)
 class _Magnitudes:
-    """Rows as sign and power of two of each cell (a `RowGrid`); cell 0 is what is no number."""
+    """Rows as sign and power of two of each cell (a `RowGrid`); bin 0 holds cells that are not numbers."""
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return for every cell the number of its magnitude."""
+        """Return the bin of each cell's magnitude."""
         _, exponents = np.frexp(columns)
         size = np.clip(exponents.astype(np.float64), _SMALLEST - 1, _LARGEST) - (_SMALLEST - 1)
         size[columns == 0] = 0.0
@@ -219,13 +220,13 @@ class _Magnitudes:
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """Rows as numbers of equal parts of each column's range (a `RowGrid`); 0 is what is no number."""
+    """Rows as equal bins of each column's range (a `RowGrid`); bin 0 holds cells that are not numbers."""
 
     low: NDArray[np.float64]
     high: NDArray[np.float64]
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return for every cell the number of its part; beyond the range counts at its ends."""
+        """Return the bin of each cell; cells beyond the range fall into the first or last bin."""
         part = np.floor((columns - self.low[:, None]) / (self.high - self.low)[:, None] * _PARTS)
         place = 1.0 + np.minimum(np.maximum(part, 0.0), _PARTS - 1)
         return np.where(np.isnan(place), 0.0, place)
@@ -236,7 +237,7 @@ def _by_column(released: ReleasedStatistics, m: int) -> list[tuple[NDArray[np.fl
 
 
 def _filled_range(noisy: NDArray[np.float64], noise: float) -> tuple[float, float]:
-    """Return the range of all magnitudes whose count noise does not explain; NaN where there is none."""
+    """Return the range of all magnitudes whose count stands out of the noise, or NaN."""
     filled = np.flatnonzero(noisy[1:] > _beyond_noise(noisy, noise))
     if not filled.size:
         return math.nan, math.nan
@@ -245,7 +246,7 @@ def _filled_range(noisy: NDArray[np.float64], noise: float) -> tuple[float, floa
 
 
 def _beyond_noise(noisy: NDArray[np.float64], noise: float) -> float:
-    """Return the count that noise alone hardly reaches in any cell."""
+    """Return the count that noise alone hardly ever reaches in any bin."""
     return noise * math.sqrt(2 * math.log(len(noisy) / _FALSE))
 
 
@@ -262,7 +263,7 @@ def _edges(place: int) -> tuple[float, float]:
 def _holding(
     noisy: NDArray[np.float64], noise: float, low: float, high: float, coverage: float
 ) -> tuple[float, float]:
-    """Cut parts off both ends up to the first that is surely filled, and no more than the tails."""
+    """Remove bins at both ends, up to the first bin that is surely occupied and at most the tails."""
     tail = (1 - coverage) / 2 * max(noisy.sum(), 0.0)
     width = (high - low) / _PARTS
     cut = []

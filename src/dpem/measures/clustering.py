@@ -1,4 +1,4 @@
-"""How good a clustering is, and how many rows its bounds cut: for the owner, or charged for release."""
+"""The quality of a clustering, and the share of clipped rows."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ __all__ = ["clipped_fraction", "nicv", "private_nicv"]
 def nicv(X: Any, centers: NDArray[np.float64], *, bounds: Any = None, schema: Schema | None = None) -> float:
     """Return the normalised intra-cluster variance: the mean squared distance to the nearest centre.
 
-    It is as sensitive as X. For a number that may be published, see :func:`private_nicv`.
+    The result is as sensitive as X. :func:`private_nicv` releases a number that may be published.
 
     Parameters
     ----------
     X : array, DataFrame, path or function
         Rows.
     centers : ndarray of shape (k, d)
-        Centres.
+        Cluster centres.
     bounds : (low, high), optional
-        Public limits of the columns: distances are then in widths of these, as in :class:`dpem.KMeans` with
-        ``scale="bounds"``. Unless given, in the columns' own units.
+        Public bounds of the columns. With them, distances are in widths of the bounds, as in
+        :class:`dpem.KMeans` with ``scale="bounds"``; otherwise in the units of the columns.
     schema : Schema, optional
-        Instead of bounds.
+        Declared columns with public bounds; an alternative to bounds.
 
     Examples
     --------
@@ -81,18 +81,18 @@ def private_nicv(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> PrivateValue:
-    """Return the normalised intra-cluster variance with noise, charged.
+    """Release the normalised intra-cluster variance, with noise and for a charge.
 
-    Squared distances are at most the squared diameter of the public domain, and rows are clipped to it.
+    Rows are clipped to the public domain, so that squared distances are at most its squared diameter.
 
     Parameters
     ----------
     X : array, DataFrame, path, function, Dask or Spark table, or tensor
         Rows.
     centers : ndarray of shape (k, d)
-        Public or released centres.
+        Public or released cluster centres.
     epsilon, delta, bounds, data_norm, schema, scale, adjacency, rows_per_person, person, ledger, n_jobs
-        As in :class:`dpem.KMeans`; with ``scale="bounds"`` distances are in widths of the bounds.
+        As in :class:`dpem.KMeans`.
 
     Examples
     --------
@@ -108,8 +108,9 @@ def private_nicv(
         inside = points.ndim == 2 and len(points) >= 1 and points.shape[1] == domain.n_columns
         if not inside or not (np.linalg.norm((points - domain.centre) / domain.scale, axis=1) <= 1).all():
             raise InvalidArgumentError(
-                f"Expected centers of shape (k, {domain.n_columns}) inside the domain of the rows, got shape "
-                f"{points.shape}, or a centre that is outside or not finite. Nothing was charged."
+                f"Expected centers of shape (k, {domain.n_columns}) within the domain of the rows, got shape "
+                f"{points.shape}, or a centre outside or not finite. Nothing was charged. Pass centres "
+                f"within the bounds."
             )
         return SquaredDistances(domain.points_to_grid(points), counted=private_n)
 
@@ -151,9 +152,9 @@ def clipped_fraction(
     ledger: Ledger | str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
 ) -> PrivateValue:
-    """Return, with noise and charged, the fraction of rows that are clipped or hold NaN or infinity.
+    """Release the fraction of rows that are clipped or contain NaN or infinity, with noise and for a charge.
 
-    With a schema, of rows with a cell that is not as declared: out of bounds, an unknown category, no number.
+    With a schema, rows count if a cell is out of bounds, not a number or an unknown category.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""How close synthetic rows are to real ones: for the owner of the real rows, and for nobody else."""
+"""How close synthetic rows are to real ones, for the owner of the real rows only."""
 
 from __future__ import annotations
 
@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
     from dpem.data import Schema
 
-__all__ = ["TableComparison", "compare_tables", "comparison_cells"]
+__all__ = ["TableComparison", "compare_tables", "comparison_codes"]
 
-_PARTS = 16  # of each column of numbers
-_TRIPLES = 60  # at most, of columns
-_FOR_STOPPING = 20  # rows of each value of the target
+_PARTS = 16  # intervals of each column of numbers
+_TRIPLES = 60  # largest number of triples of columns
+_FOR_STOPPING = 20  # rows of the rarest target value that early stopping needs
 _WARNING = (
-    "NOT FOR RELEASE: computed from the real rows without noise. Keep it with them; publish nothing of it."
+    "NOT FOR RELEASE: computed from the real rows without noise. Keep it with them and do not publish it."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class TableComparison:
-    """Synthetic rows beside real ones. Not private: keep it with the real rows.
+    """A comparison of synthetic and real rows. Not private: keep it with the real rows.
 
-    Total variation is the largest difference between the two tables in the frequency of any set of values:
-    0 is equal, 1 has nothing in common.
+    Total variation is the largest difference between the frequencies of any set of values in the two tables:
+    0 for equal frequencies, 1 for tables with nothing in common.
 
     Attributes
     ----------
     one_way, two_way, three_way : float
-        Mean total variation over columns, over pairs of them, and over triples (60 at most).
+        Mean total variation over columns, over pairs of columns, and over triples (at most 60).
     columns, pairs : DataFrame
-        Total variation of every column and of every pair, the largest first.
+        Total variation of every column and of every pair, largest first.
     target_auc, target_auc_real : float, optional
         Area under the ROC curve of gradient boosting that predicts the target of real rows, trained on
-        synthetic rows, and on real ones (other ones than it is tested on).
+        synthetic rows, and trained on real rows other than the test rows.
     """
 
     one_way: float
@@ -84,9 +84,9 @@ def compare_tables(
 ) -> TableComparison:
     """Compare synthetic rows with real ones, without noise: the result is as sensitive as the real rows.
 
-    Compare with rows that the model has not seen, if there are any: with those it was fitted to, a model
-    that merely repeats them would look best. Numbers are compared in 16 equal parts of their bounds, and a
-    missing cell counts as a value.
+    If possible, compare with rows that were not used in the fit: a model that merely repeats the rows of its
+    fit would look best. Numbers are compared in 16 equal intervals of their bounds. A missing cell counts as
+    a value.
 
     Parameters
     ----------
@@ -95,12 +95,13 @@ def compare_tables(
     schema : Schema
         The columns.
     target : str, optional
-        A column of categories; what a classifier learns of it from synthetic rows is compared too.
+        Column of categories. If given, classifiers for it, trained on synthetic and on real rows, are
+        compared too.
 
     Returns
     -------
     TableComparison
-        Print it to read it; it says that it is not for release.
+        Print it to read it. It is marked as not for release.
 
     Examples
     --------
@@ -122,8 +123,8 @@ def compare_tables(
     require_schema(schema)
     if target is not None and target not in schema.names:
         raise _validate.fail("a column of the schema", "target", target)
-    first, sizes = comparison_cells(real, schema)
-    second, _ = comparison_cells(synthetic, schema)
+    first, sizes = comparison_codes(real, schema)
+    second, _ = comparison_codes(synthetic, schema)
     for codes, argument in ((first, "real"), (second, "synthetic")):
         _validate.integer(len(codes), f"number of rows of {argument}")
     names, m = schema.names, len(sizes)
@@ -165,8 +166,8 @@ def _mean(values: Sequence[float]) -> float:
     return float(np.mean(values)) if len(values) else float("nan")
 
 
-def comparison_cells(X: Any, schema: Schema) -> tuple[NDArray[np.intp], list[int]]:
-    """Return rows as codes (n, m): categories, 16 parts of numbers, the last code for what is missing."""
+def comparison_codes(X: Any, schema: Schema) -> tuple[NDArray[np.intp], list[int]]:
+    """Return rows as codes (n, m) of categories or of 16 intervals; the last code means missing."""
     values = open_rows(X, schema).in_memory().block()
     codes, sizes = [], []
     for column, cells in zip(schema.columns, values, strict=True):
@@ -198,30 +199,30 @@ def total_variation(
 def _aucs(
     real: NDArray[np.intp], synthetic: NDArray[np.intp], target: int, schema: Schema
 ) -> tuple[float, float]:
-    """Return the AUC on half of the real rows: trained on synthetic rows, and on the other half."""
+    """Return the AUC on half of the real rows, trained on synthetic rows and on the other half."""
     half = len(real) // 2
     return auc(synthetic, real[half:], target, schema), auc(real[:half], real[half:], target, schema)
 
 
 def auc(train: NDArray[np.intp], test: NDArray[np.intp], target: int, schema: Schema) -> float:
-    """Return the AUC of gradient boosting, the mean over the target's values; 0.5 if there is one alone."""
+    """Return the AUC of gradient boosting, averaged over target values; 0.5 if there is a single value."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415
     from sklearn.metrics import roc_auc_score  # noqa: PLC0415
 
     others = [j for j in range(train.shape[1]) if j != target]
     if len(np.unique(train[:, target])) < 2 or not others:
         return 0.5
-    # scikit-learn takes at most 255 categories of a column; more are treated as numbers.
+    # scikit-learn supports at most 255 categories per column; columns with more are treated as numbers.
     most = np.maximum(train.max(axis=0), test.max(axis=0))
     categories = [schema.columns[j].kind in ("categorical", "boolean") and most[j] < 255 for j in others]
-    # Early stopping holds out rows of every value, which rare ones do not have.
+    # Early stopping holds out rows of every value, so it needs enough rows of the rarest one.
     rarest = np.unique(train[:, target], return_counts=True)[1].min()
     learner = HistGradientBoostingClassifier(
         categorical_features=categories if any(categories) else None,
         early_stopping="auto" if rarest >= _FOR_STOPPING else False,
         random_state=0,
     )
-    with one_thread():  # threads of scikit-learn would swap the warning filters of the process
+    with one_thread():  # threads of scikit-learn would change the warning filters of the process
         learner.fit(train[:, others], train[:, target])
         probabilities = learner.predict_proba(test[:, others])
     values = [

@@ -1,4 +1,4 @@
-"""What the audit plays of released numbers that are no model."""
+"""Small releases of numbers other than models, for the audit."""
 
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +20,7 @@ _ROUNDED_AGES = Schema({"age": {"kind": "integer", "bounds": [-1000, 1000]}})
 
 
 def _whole_numbers(n: int) -> Any:
-    """Return a table of whole numbers as a library stores them: one missing cell makes them floats."""
+    """Return a table of integers."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     return pd.DataFrame({"age": public_random(8).randint(20, 90, size=n)})
@@ -41,7 +41,7 @@ def _released(call: Callable[..., Any], **domain: Any) -> Callable[[Any, Any], A
 def _without_domain(
     call: Callable[..., Any], *, epsilon: float, adjacency: str = "replace_one", **_: Any
 ) -> Any:
-    """Return a function of rows and a ledger that is not told what bounds the rows: it releases that."""
+    """Return a function of rows and a ledger, without the bounds of the rows, which it estimates."""
     return _released(call, epsilon=epsilon, adjacency=adjacency)
 
 

@@ -1,7 +1,7 @@
-"""The methods of Park, Foulds, Chaudhuri and Welling (AISTATS 2017), apart from the defaults.
+"""The methods of Park, Foulds, Chaudhuri and Welling (AISTATS 2017), separate from the default models.
 
-They follow the text of the paper where it is private and right, and change as little as possible where
-it is not (docs/paper/methods.md). Use them as baselines.
+They follow the text of the paper if it is private and correct, and otherwise change as little as possible
+(docs/paper/methods.md). Use them as baselines.
 
 May import: everything up to the measures. Never sees: planner, report, commands.
 """

@@ -1,4 +1,4 @@
-"""What the paper's methods share; without noise they are plain EM with the same priors, steps and start."""
+"""The common part of the paper's methods. Without noise they are plain EM with the same steps and start."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ __all__ = ["ExactGate", "PaperMethod"]
 
 @dataclass(frozen=True, eq=False)
 class ExactStatistics:
-    """What a release would be without noise; the model of such a fit says that it is not private."""
+    """A sum without noise. A model fitted with it is marked as not private."""
 
     values: NDArray[np.float64]
     noise_stddev: NDArray[np.float64]
 
 
 class ExactGate:
-    """Sums statistics without noise. It has no plan and charges nothing."""
+    """A gate that sums statistics without noise, without a plan and without a charge."""
 
     def __init__(self, source: RowSource, grid: RowGrid, n_jobs: int | None) -> None:
         self._source, self._grid, self._engine = source, grid, engine_for(source, n_jobs)
@@ -56,12 +56,12 @@ class ExactGate:
         return [ExactStatistics(total.astype(np.float64), np.zeros(total.size)) for total in totals]
 
     def close(self) -> None:
-        """Let go of kept rows."""
+        """Free cached rows."""
         self._engine.close()
 
 
 class PaperMethod(PrivateEstimator):
-    """What the paper's methods share: replace-one, and the same steps without noise for ``epsilon=inf``."""
+    """The base of the paper's methods: replace-one, and the same steps without noise for ``epsilon=inf``."""
 
     adjacency = Adjacency.REPLACE_ONE
     rows_per_person = 1
@@ -71,7 +71,7 @@ class PaperMethod(PrivateEstimator):
         self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
     ) -> dict[str, Any]:
         if isinstance(public.domain, Domain):
-            self._plain_rows(source, public.domain)  # raises for NaN: without privacy nothing is hidden
+            self._plain_rows(source, public.domain)  # raises for NaN, which a non-private fit may reveal
         gate = ExactGate(source, public.domain, self._threads(public))
         try:
             return self._run(cast("Gate", gate), public, random_state, progress)

@@ -1,4 +1,4 @@
-"""Counts and sums by nearest centre, in the forms that the paper and its baseline release."""
+"""Counts and sums by nearest centre, as the paper and its baseline release them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ClusterCounts", "ClusterSums", "CountsAndSums"]
 
 @dataclass(frozen=True, eq=False)
 class ClusterCounts:
-    """How many rows are nearest to each centre. Eq. (S-1)."""
+    """The number of rows nearest to each centre. Eq. (S-1)."""
 
     centres: NDArray[np.float64]
     noise_shape: None = None
@@ -34,7 +34,7 @@ class ClusterCounts:
         return len(self.centres)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of counts."""
+        """Return the sensitivity of counts."""
         return sensitivity.counts(adjacency, norm)
 
     def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -46,13 +46,13 @@ class ClusterCounts:
         return np.bincount(labels, minlength=self.size)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count by itself."""
+        """Count rows by nearest centre, without prepared labels."""
         return self.sum_prepared(rows, self.prepare(rows))
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterSums:
-    """The sum of each centre's rows, K mechanisms of one sum each. Eq. (S-2) for each."""
+    """The sum of the rows of each centre: K mechanisms, each with Eq. (S-2)."""
 
     centres: NDArray[np.float64]
     noise_shape: None = None
@@ -60,11 +60,11 @@ class ClusterSums:
 
     @property
     def size(self) -> int:
-        """All coordinates of all centres."""
+        """The number of coordinates of all centres."""
         return self.centres.size
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of one centre's sum: each of the K is charged by itself, as in the paper."""
+        """Return the sensitivity of one sum: each of the K sums is charged separately, as in the paper."""
         return sensitivity.sums(GRID, adjacency, norm, self.centres.shape[1])
 
     def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
@@ -76,13 +76,13 @@ class ClusterSums:
         return _sums_by_label(rows, labels, len(self.centres)).ravel()
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum by itself."""
+        """Sum rows by nearest centre, without prepared labels."""
         return self.sum_prepared(rows, self.prepare(rows))
 
 
 @dataclass(frozen=True, eq=False)
 class CountsAndSums:
-    """Counts (in units of 2^24) and sums together, one mechanism, as DPLloyd releases them."""
+    """Counts (in units of 2^24) and sums together in one mechanism, as in DPLloyd."""
 
     centres: NDArray[np.float64]
     noise_shape: None = None
@@ -96,7 +96,7 @@ class CountsAndSums:
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l1") -> float:
         """Return DPLloyd's L1 sensitivity, corrected for rows in the unit ball."""
         if norm != "l1":
-            raise TypeError("DPLloyd is released with Laplace noise only.")
+            raise TypeError(f"Expected norm='l1', got {norm!r}. DPLloyd is released with Laplace noise only.")
         return sensitivity.lloyd_l1(self.centres.shape[1], adjacency, "ball") * GRID
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -108,6 +108,6 @@ class CountsAndSums:
 
 
 def _sums_by_label(rows: NDArray[np.float64], labels: NDArray[np.intp], k: int) -> NDArray[np.int64]:
-    # Integers of at most 2^24 over the rows of a block: their float sums are exact.
+    # Float sums of a block are exact: the integers are at most 2^24.
     sums = [np.bincount(labels, weights=column, minlength=k) for column in rows]
     return np.stack(sums, axis=1).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The paper's factor analysis: one noisy second moment, then EM on it."""
+"""The paper's factor analysis: one noisy second moment, followed by EM on it."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ __all__ = ["FactorAnalysis"]
 
 @dataclass(frozen=True, eq=False)
 class _Moment(SecondMoments):
-    """The upper triangle, the same noise on every entry, the paper's sensitivity 2 (sqrt 2 would do)."""
+    """The upper triangle with equal noise and the paper's sensitivity 2 (sqrt 2 would suffice)."""
 
     @property
     def noise_shape(self) -> None:  # type: ignore[override]
-        """Alike."""
+        """None: all entries have the same noise."""
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return 2, for rows of norm 1."""
@@ -44,23 +44,26 @@ class _Moment(SecondMoments):
 
 
 class FactorAnalysis(FactorDensityMixin, PaperMethod):
-    """The paper's DP-EM for factor analysis: (1/N) sum x x' with noise, once, and EM on it for free.
+    """The paper's DP-EM for factor analysis: EM on (1/N) sum x x', which is released once with noise.
 
-    Rows lie in the unit ball and are not centred, as in the text. It names Analyze Gauss and no sensitivity;
-    here it is 2/N, as for the mixture's covariances, with the classical
-    sigma = sqrt(2 ln(1.25 / delta)) Delta / epsilon, refused where the exact curve of the Gaussian mechanism
-    shows that it misses (epsilon, delta). What the text needs to work is told in docs/paper/olivetti.md.
+    Rows lie in the unit ball and are not centred, as in the text. The text names Analyze Gauss, but no
+    sensitivity. Here the sensitivity is 2/N, as for the covariances of the mixture, with the classical
+    sigma = sqrt(2 ln(1.25 / delta)) Delta / epsilon. The fit is refused if the exact curve of the Gaussian
+    mechanism shows that this sigma does not satisfy (epsilon, delta). docs/paper/olivetti.md lists what the
+    method needs to work.
 
     Parameters
     ----------
     n_components : int, default 2
-        Factors.
+        Number of factors.
     epsilon, delta : float
-        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
+        The privacy budget. ``epsilon=math.inf`` runs the same steps without noise and marks the result as not
+        private.
     bounds, data_norm, schema
-        Public limits of the rows, as in `dpem.KMeans`. With bounds, rows are taken about the box's centre.
+        Public bounds of the rows, as in `dpem.KMeans`. With bounds, rows are taken about the centre of the
+        box.
     max_iter : int, default 1000
-        EM steps at most; they are free.
+        Largest number of EM steps, which cost no budget.
     ledger, random_state, n_jobs, verbose
         As in `dpem.FactorAnalysis`.
 
@@ -105,7 +108,7 @@ class FactorAnalysis(FactorDensityMixin, PaperMethod):
     ) -> None: ...
 
     def _request(self, domain: Domain) -> _Moment:
-        """Return the one statistic of the fit."""
+        """Return the only statistic of the fit."""
         d = domain.n_columns
         if self.n_components > d:
             expected = f"at most as many factors as columns ({d})"
@@ -131,12 +134,12 @@ class FactorAnalysis(FactorDensityMixin, PaperMethod):
             total = statistic.unit * float(public.n_rows or 1)
             upper = released.values / total
             noise = float(released.noise_stddev[0]) / total
-            noise = max(noise, 1e-12)  # without noise: a column of zeros has a variance all the same
+            noise = max(noise, 1e-12)  # without noise: a column of zeros still needs a positive variance
             moment = np.zeros((d, d))
             moment[np.triu(np.ones((d, d), dtype=bool))] = upper
             moment += np.triu(moment, 1).T
             progress.step("factors")
-            # No variance is known better than the noise of one entry: the text is silent on smaller ones.
+            # Variances below the noise of one entry are raised to it; the text does not discuss them.
             repaired = DenseMoment.positive_part(moment, noise)
             least = np.maximum(noise / repaired.diagonal, 1e-3)
             factors, n_iter = fit_factors(

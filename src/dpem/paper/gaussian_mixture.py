@@ -1,4 +1,4 @@
-"""The paper's mixture of Gaussians, corrected where its text is not private."""
+"""The paper's mixture of Gaussians, with corrections if its text is not private."""
 
 from __future__ import annotations
 
@@ -56,61 +56,63 @@ class _Parameters:
 
     @classmethod
     def start(cls, points: NDArray[np.float64]) -> _Parameters:
-        """Return equal weights and unit covariances around points on the grid."""
+        """Return equal weights, the given points on the grid as means, and unit covariances."""
         k, d = points.shape
         return cls(np.full(k, 1 / k), points / GRID, np.repeat(np.eye(d)[None], k, axis=0))
 
     @property
     def components(self) -> GaussianComponents:
-        """On grids."""
+        """The components, rounded to grids."""
         weights = np.maximum(self.weights, 1e-300)
         return GaussianComponents.from_parameters(weights, self.means, cholesky(self.covariances))
 
 
 class _Request(NamedTuple):
-    """What the arguments ask for, in units of the ball."""
+    """The public arguments of a fit, in units of the ball."""
 
     prior: _Prior | None
-    start: NDArray[np.float64] | None  # a public start, if one is given
+    start: NDArray[np.float64] | None  # public starting means, if given
 
 
 class GaussianMixture(GaussianDensityMixin, PaperMethod):
     """The paper's DP-EM for a mixture of Gaussians: 2K + 1 mechanisms in each of J steps.
 
-    Sums are noised with the text's sensitivities and divided by noisy counts, as its sensitivity equations
-    have it. Its perturbation equations, read with exact counts, are not private (docs/paper/methods.md).
+    Sums get noise for the sensitivities of the text and are divided by noisy counts, as its sensitivity
+    equations assume. Its perturbation equations, read with exact counts, are not private
+    (docs/paper/methods.md).
 
     Parameters
     ----------
     n_components : int, default 1
-        How many components.
+        Number of components.
     epsilon, delta : float
-        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
+        The privacy budget. ``epsilon=math.inf`` runs the same steps without noise and marks the result as not
+        private.
     bounds, data_norm, schema
-        Public limits of the rows, as in `dpem.KMeans`.
+        Public bounds of the rows, as in `dpem.KMeans`.
     scenario : {"GGG", "LLG"}, default "GGG"
         Gaussian noise on everything, or Laplace noise on weights and means.
     composition : {"zcdp", "moments", "advanced", "linear"}, default "zcdp"
-        How epsilon_i is found.
+        Composition from which epsilon_i is computed.
     estimate : {"map", "mle"}, default "map"
         Whether the priors are used.
     delta_i : float, optional
-        Delta of each Gaussian mechanism; a share of delta unless given. Under zCDP and moments it only names
-        the ratio of noise to sensitivity.
+        Delta of each Gaussian mechanism; a share of delta by default. With zCDP and moments it only
+        determines the ratio of noise to sensitivity.
     max_iter : int, default 10
-        Steps J.
+        Number J of steps.
     alpha, kappa0, nu0, scale0 : float
-        The priors: Dirichlet(alpha) on weights; normal-inverse-Wishart with mean 0, kappa0, nu0 (d + 2 unless
-        given) and scale matrix scale0 times I, in units of the ball that holds the rows.
+        Priors: Dirichlet(alpha) on weights; normal-inverse-Wishart with mean 0, kappa0, nu0 (d + 2 by
+        default) and scale matrix scale0 times I, in units of the ball around the rows.
     means_init : array-like of shape (n_components, n_features), optional
-        A public start; a Latin hypercube around the centre unless given.
+        Public starting means; a Latin hypercube around the centre by default.
     ledger, random_state, n_jobs, verbose
         As in `dpem.GaussianMixture`; `random_state` seeds the public start and `sample`.
 
     Attributes
     ----------
     weights_, means_, covariances_ : ndarray
-        As in scikit-learn, in the columns' units.
+        As in scikit-learn, in the units of the columns.
     privacy_, plan_, n_iter_, n_features_in_, feature_names_in_
         As in `dpem.GaussianMixture`.
 
@@ -181,7 +183,7 @@ class GaussianMixture(GaussianDensityMixin, PaperMethod):
         return False
 
     def _request(self, domain: Domain) -> _Request:
-        """Return the priors and the public start, if one is given."""
+        """Return the priors and the public starting means, if given."""
         k, d = self.n_components, domain.n_columns
         given = public_means(self.means_init, k, d)
         return _Request(self._prior(d), None if given is None else domain.points_to_grid(given))
@@ -243,15 +245,15 @@ class GaussianMixture(GaussianDensityMixin, PaperMethod):
 
 
 def _em_step(gate: Gate | ExactGate, before: _Parameters, n: float, prior: _Prior | None) -> _Parameters:
-    """Release weights, means and covariances, and divide by noisy counts alone."""
+    """Release weights, means and covariances; divide by noisy counts only."""
     components = before.components
     k, d = before.means.shape
-    queries = Counts(components), Sums(components), Moments(components)
-    noisy = gate.release_jointly(("weights", "means", "covariances"), queries)
+    statistics = Counts(components), Sums(components), Moments(components)
+    noisy = gate.release_jointly(("weights", "means", "covariances"), statistics)
     counts = np.clip(noisy[0].values / 2.0**16 / n, 0.0, 1.0)
     counts = n * (counts / counts.sum() if counts.sum() > 0 else np.full(k, 1 / k))
-    sums = noisy[1].values.reshape(k, d) / queries[1].unit
-    upper = noisy[2].values.reshape(k, -1) / queries[2].unit
+    sums = noisy[1].values.reshape(k, d) / statistics[1].unit
+    upper = noisy[2].values.reshape(k, -1) / statistics[2].unit
     moments = np.zeros((k, d, d))
     i, j = np.triu_indices(d)
     moments[:, i, j] = moments[:, j, i] = upper
@@ -270,7 +272,7 @@ def _em_step(gate: Gate | ExactGate, before: _Parameters, n: float, prior: _Prio
         scatter = prior.scale * np.eye(d) + about_mean
         covariances = scatter / (counts + prior.nu + d + 2)[:, None, None]
     values, vectors = np.linalg.eigh(covariances)
-    # Without noise there is nothing to repair: rounding alone is kept from making a variance negative.
+    # Without noise there is nothing to repair, except that rounding may make a variance negative.
     values = np.maximum(values, 1e-12 if isinstance(gate, ExactGate) else SMALLEST_EIGENVALUE)
     return _Parameters(weights, means, (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1))
 

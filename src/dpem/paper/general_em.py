@@ -1,9 +1,9 @@
-r"""The paper's general DP-EM (section 3): each moment of an exponential-family model is noised by itself.
+r"""The paper's general DP-EM (section 3): separate noise on each moment of an exponential-family model.
 
-For a complete-data likelihood in the exponential family the parameters are a function of the moments
-M_l = (1/N) sum_i E_q[T_l(x_i, z_i)], l = 1..L. One replaced row moves M_l by at most 2/N times the
-largest norm of T_l (the text's Eq. moment_sen): L1 for Laplace and L2 for Gaussian noise. All J L mechanisms
-have one epsilon_i, which a composition gives.
+For a complete-data likelihood in the exponential family, the parameters are a function of the moments
+M_l = (1/N) sum_i E_q[T_l(x_i, z_i)], l = 1..L. Replacing one row changes M_l by at most 2/N times the largest
+norm of T_l (Eq. moment_sen of the text), in L1 for Laplace and in L2 for Gaussian noise. All J L mechanisms
+have the same epsilon_i, computed from a composition.
 """
 
 from __future__ import annotations
@@ -50,26 +50,26 @@ if TYPE_CHECKING:
 
 __all__ = ["GeneralEM", "Moment", "generic_sensitivity"]
 
-_ONE = 2.0**LINEAR_BITS  # what the bound of a moment is on the grid
-_MOST_ENTRIES = 1 << 18  # of a moment: rounding takes an eighth of the grid then
+_ONE = 2.0**LINEAR_BITS  # the bound of a moment on the grid
+_MOST_ENTRIES = 1 << 18  # of a moment; rounding then takes an eighth of the grid
 _SMALLEST_BOUND = 1e-100
 _DRAWS = 100  # of the noise, for standard errors
 
 
 class Moment(NamedTuple):
-    """One moment M_l: some entries of the model's expected statistics, which share a mechanism.
+    """One moment M_l: entries of the model's expected statistics that share a mechanism.
 
     Attributes
     ----------
     name : str
-        What the plan calls it.
+        Name of its stage in the plan.
     size : int
-        How many entries; moments follow each other in the order of the statistics.
+        Number of entries. Moments follow each other in the order of the statistics.
     bound : float
-        The largest norm of T_l over the bounded domain: L1 for Laplace, L2 for Gaussian noise. A row's
-        entries are cut to it, so that a bound that is too small costs accuracy and never privacy.
+        Largest norm of T_l over the bounded domain, in L1 for Laplace and in L2 for Gaussian noise. The
+        entries of each row are clipped to it, so a bound that is too small costs accuracy and never privacy.
     noise : {"gaussian", "laplace"}
-        The mechanism.
+        Noise distribution.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class Moment(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _MomentSum:
-    """The sum over rows of T_l, each cut to its bound and rounded (a `RowStatistic`)."""
+    """The sum over rows of T_l, clipped to its bound and rounded (a `RowStatistic`)."""
 
     model: ExponentialFamily
     parameters: Parameters  # read-only
     grid: TableGrid
     moment: Moment
-    start: int  # its first entry among all
+    start: int  # its first entry among all statistics
     n_statistics: int
     noise_shape: None = None
     coarse_bits: int = 0
@@ -102,12 +102,12 @@ class _MomentSum:
 
     @property
     def unit(self) -> float:
-        """What one is in the sums: the bound becomes 2^20, less room for rounding each entry by a half."""
+        """The scale of the sums: the bound becomes 2^20 minus a margin for rounding."""
         room = math.sqrt(self.size) / 2 if self.moment.noise == "gaussian" else self.size / 2
         return (_ONE * (1 - 2.0**-40) - room) / self.moment.bound
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:  # noqa: ARG002
-        """Return that of vectors cut to the bound, Eq. (S-6), in the norm of the moment's own noise."""
+        """Return the sensitivity of vectors clipped to the bound, Eq. (S-6), in the norm of the noise."""
         return sensitivity.clipped_vector(_ONE, adjacency)
 
     def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -115,7 +115,7 @@ class _MomentSum:
         return statistic_vectors(self.model, self.parameters, self.grid.to_units(rows), self.n_statistics)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block by itself."""
+        """Sum over a block, without prepared statistics."""
         return self.sum_prepared(rows, self.prepare(rows))
 
     def sum_prepared(
@@ -123,10 +123,10 @@ class _MomentSum:
         rows: NDArray[np.float64],  # noqa: ARG002
         prepared: NDArray[np.float64],
     ) -> NDArray[np.int64]:
-        """Sum cut and rounded entries; the bound is checked in integers."""
+        """Sum clipped and rounded entries; the bound is checked in integers."""
         vectors = prepared[self.start : self.start + self.size]
         vectors = np.where(np.isfinite(vectors), vectors, 0.0)
-        # In two steps, so that squares of whatever a model says stay within the floats.
+        # In two steps, so that squares of large entries do not overflow.
         top = np.maximum(np.abs(vectors).max(axis=0, initial=0.0), self.moment.bound)
         length = self._length(vectors / top) * top
         cut = self.moment.bound / np.maximum(length, self.moment.bound)
@@ -144,7 +144,7 @@ class _MomentSum:
 
 
 class _Request(NamedTuple):
-    """What is fitted, and how its statistics fall into moments."""
+    """The public arguments of a fit: the model, its columns and its moments."""
 
     model: ExponentialFamily
     grid: TableGrid
@@ -152,40 +152,41 @@ class _Request(NamedTuple):
 
 
 class GeneralEM(PaperMethod, PrivateEM):
-    """The paper's general DP-EM for any exponential-family model: every moment noised by itself.
+    """The paper's general DP-EM for any exponential-family model: separate noise on every moment.
 
     :class:`dpem.PrivateEM` releases all moments with one Gaussian mechanism and needs far less budget. This
-    class is the paper's form, for comparison: J steps of L mechanisms with one epsilon_i, sensitivity
-    2/N times the largest norm of T_l for each moment, and parameters that are a function of noisy moments.
+    class follows the paper, for comparison: J steps of L mechanisms with the same epsilon_i, a sensitivity of
+    2/N times the largest norm of T_l for each moment, and parameters computed from noisy moments.
 
     Parameters
     ----------
     model : ExponentialFamily
-        The model. Its `m_step` is given N times the noisy moments.
+        The model to fit. Its `m_step` gets N times the noisy moments.
     moments : sequence of Moment, optional
-        How the statistics fall into moments, each with its bound and noise. Unless given: one Gaussian moment
-        of all statistics together, with the model's `norm_bound`, which is not the paper's form.
+        The moments, each with its bound and noise. By default one Gaussian moment of all statistics, with the
+        `norm_bound` of the model, which differs from the paper.
     epsilon : float
-        The privacy budget; ``math.inf`` runs the same steps without noise, marked as not private.
+        Epsilon of the privacy budget. ``math.inf`` runs the same steps without noise and marks the result as
+        not private.
     delta : float, default 1e-6
-        The other half of the budget.
+        Delta of the privacy budget.
     bounds, schema
-        Public limits of the columns, as in `dpem.PrivateEM`.
+        Public bounds of the columns, as in `dpem.PrivateEM`.
     composition : {"zcdp", "moments", "advanced", "linear"}, default "zcdp"
-        How epsilon_i is found.
+        Composition from which epsilon_i is computed.
     delta_i : float, optional
-        Delta of each Gaussian mechanism; a share of delta unless given.
+        Delta of each Gaussian mechanism; a share of delta by default.
     max_iter : int, default 10
-        Steps J.
+        Number J of steps.
     ledger, random_state, n_jobs, verbose
         As in `dpem.PrivateEM`.
 
     Attributes
     ----------
     parameters_ : dict of str to ndarray
-        What the model's `m_step` returned last.
+        Result of the last `m_step` of the model.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last step alone does to each parameter.
+        Standard errors of each parameter due to the noise of the last step alone.
     privacy_, plan_, n_iter_, n_features_in_, feature_names_in_
         As in `dpem.PrivateEM`.
 
@@ -247,7 +248,10 @@ class GeneralEM(PaperMethod, PrivateEM):
         model = self._make_model(schema)
         if model.start_centres:
             raise _validate.fail(
-                "a model that starts by itself", "model.start_centres", model.start_centres, "Set it to 0."
+                "a model without private starting centres",
+                "model.start_centres",
+                model.start_centres,
+                "Set it to 0.",
             )
         given = None if self.moments is None else _checked_moments(self.moments)
         together = None if given is None else math.hypot(*(moment.bound for moment in given))
@@ -275,7 +279,7 @@ class GeneralEM(PaperMethod, PrivateEM):
         )
 
     def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
-        """Warn of nothing: the paper's form has no forecast."""
+        """Give no warning: the paper's methods have no forecast."""
 
     def _run(
         self, gate: Gate, public: PublicFacts, random_state: PublicRandom, progress: Progress
@@ -288,7 +292,7 @@ class GeneralEM(PaperMethod, PrivateEM):
             progress.step(f"step {step + 1} of {self.max_iter}")
             before, sums, noise = parameters, *self._release(gate, model, grid, moments, parameters)
             parameters = _m_step(model, sums, before, n_rows, noise)
-        # Noise anew on the last sums: what it alone does to each parameter.
+        # Fresh noise on the last sums, for standard errors.
         draws = (
             tuple(_m_step(model, random_state.normal(sums, noise), before, n_rows, noise).values())
             for _ in range(_DRAWS if noise.any() else 2)
@@ -300,7 +304,7 @@ class GeneralEM(PaperMethod, PrivateEM):
         }
 
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
-        return PrivateEstimator._expected(self, public, plan, n_rows, spread)  # it has none
+        return PrivateEstimator._expected(self, public, plan, n_rows, spread)  # raises: no forecast
 
     def _release(
         self,
@@ -310,9 +314,9 @@ class GeneralEM(PaperMethod, PrivateEM):
         moments: Sequence[Moment],
         parameters: Parameters,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Release every moment under the same parameters; return N times them, and each entry's noise."""
+        """Release every moment for the same parameters; return N times the moments, and the noise of each."""
         if not treats_blocks(model):
-            refuse_memory(model)  # an M-step may have given it something that rows would share
+            refuse_memory(model)  # an M-step may have stored something that rows would share
         locked, sizes = read_only(parameters), [moment.size for moment in moments]
         starts = np.cumsum([0, *sizes[:-1]]).tolist()
         parts = [
@@ -332,26 +336,26 @@ def _m_step(
     n_rows: float,
     noise: NDArray[np.float64],
 ) -> Parameters:
-    """Return parameters as a function of noisy moments; the model is told the largest noise."""
+    """Return the parameters for noisy moments; the model gets the largest noise of all entries."""
     copies = {name: value.copy() for name, value in before.items()}
     after = model.m_step(sums.copy(), copies, n_rows, float(noise.max()))
     return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
 
 
 def generic_sensitivity(largest_norm: float, n_rows: int) -> float:
-    r"""Return the sensitivity of M = (1/N) sum_i E_q[T(x_i, z_i)] where one row is replaced.
+    r"""Return the sensitivity of M = (1/N) sum_i E_q[T(x_i, z_i)] if one row is replaced.
 
-    The paper (section 3) bounds it by the largest change of one term, max over the bounded domain of
-    (2/N) \|E_q[T(x, z)]\|. :class:`dpem.PrivateEM` charges N times as much for the sum, the same thing, where
-    a model has no certificate, and a factor sqrt 2 less where no entry is negative.
+    The paper (section 3) bounds it by the largest change of one term, the maximum over the bounded domain of
+    (2/N) \|E_q[T(x, z)]\|. :class:`dpem.PrivateEM` uses N times that sensitivity for the sum, which is
+    equivalent, and a factor sqrt 2 less if a model promises that no entry is negative.
 
     Parameters
     ----------
     largest_norm : float
-        The largest norm of the expected statistics over the bounded domain: L1 for Laplace noise, L2 for
-        Gaussian noise. Whoever gives it must have proved it.
+        Largest norm of the expected statistics over the bounded domain, in L1 for Laplace and in L2 for
+        Gaussian noise. You must have a proof of it.
     n_rows : int
-        The public number of rows.
+        Public number of rows.
 
     Examples
     --------
@@ -363,7 +367,7 @@ def generic_sensitivity(largest_norm: float, n_rows: int) -> float:
 
 
 def _checked_moments(given: Any) -> tuple[Moment, ...]:
-    """Return the moments that a user gives, each as a `Moment` or its four parts."""
+    """Return the given moments, validated; each may be a `Moment` or a tuple of its fields."""
     expected = "a list of dpem.paper.Moment(name, size, bound, noise)"
     if isinstance(given, str | Moment):
         raise _validate.fail(expected, "moments", given)

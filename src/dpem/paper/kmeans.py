@@ -1,4 +1,4 @@
-"""The paper's k-means and its baseline DPLloyd, corrected where their text is not private."""
+"""The paper's k-means and its baseline DPLloyd, with corrections if their text is not private."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["DPLloyd", "KMeans", "latin_hypercube"]
 
 
 class _PaperKMeans(NearestCentreMixin, PaperMethod):
-    """What the two share: J steps from a public start, and one epsilon_i for every mechanism."""
+    """The common part of both methods: J steps from a public start, and one epsilon_i for every mechanism."""
 
     _constraints: ClassVar[Constraints] = {
         "n_clusters": whole(),
@@ -59,7 +59,7 @@ class _PaperKMeans(NearestCentreMixin, PaperMethod):
 
     @abstractmethod
     def _stages(self, centres: NDArray[np.float64]) -> list[Stage]:
-        """Return the stages of all steps; `centres` has the shape of centres."""
+        """Return the stages of all steps; only the shape of `centres` matters."""
 
     @abstractmethod
     def _step(self, gate: Gate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
@@ -69,24 +69,25 @@ class _PaperKMeans(NearestCentreMixin, PaperMethod):
 class KMeans(_PaperKMeans):
     """The paper's k-means: noise on counts and on the mean of each cluster, J(K+1) mechanisms.
 
-    Sums are noised with sensitivity 2 sqrt(d) (Laplace) or 2 (Gaussian) and divided by noisy counts, which
-    are charged too. The text does not say how counts are treated; the authors' code takes exact ones for
-    free, which is not private (docs/paper/methods.md).
+    Sums get noise for sensitivity 2 sqrt(d) (Laplace) or 2 (Gaussian), and are divided by noisy counts, which
+    are charged too. The text does not say how counts are treated. The authors' code uses exact counts without
+    a charge, which is not private (docs/paper/methods.md).
 
     Parameters
     ----------
     n_clusters : int, default 8
-        How many centres.
+        Number of centres.
     epsilon, delta : float
-        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
+        The privacy budget. ``epsilon=math.inf`` runs the same steps without noise and marks the result as not
+        private.
     bounds, data_norm, schema
-        Public limits of the rows, as in `dpem.KMeans`.
+        Public bounds of the rows, as in `dpem.KMeans`.
     noise : {"laplace", "gaussian"}, default "laplace"
-        The paper's choice is Laplace.
+        Noise distribution. The paper uses Laplace.
     composition : {"zcdp", "linear"}, default "zcdp"
-        How epsilon_i is found.
+        Composition from which epsilon_i is computed.
     max_iter : int, default 10
-        Steps J.
+        Number J of steps.
     ledger, random_state, n_jobs, verbose
         As in `dpem.KMeans`; `random_state` seeds the public start.
 
@@ -136,8 +137,8 @@ class KMeans(_PaperKMeans):
         ]
 
     def _step(self, gate: Gate, centres: NDArray[np.float64], n_rows: float) -> NDArray[np.float64]:
-        queries = ClusterCounts(centres), ClusterSums(centres)
-        noisy_counts, noisy_sums = gate.release_jointly(("counts", "sums"), queries)
+        statistics = ClusterCounts(centres), ClusterSums(centres)
+        noisy_counts, noisy_sums = gate.release_jointly(("counts", "sums"), statistics)
         counts = np.clip(noisy_counts.values, 0, n_rows)
         counts = np.maximum(counts * n_rows / max(counts.sum(), 1.0), 1.0)
         return _into_box(noisy_sums.values.reshape(centres.shape) / counts[:, None])
@@ -146,23 +147,23 @@ class KMeans(_PaperKMeans):
 class DPLloyd(_PaperKMeans):
     """DPLloyd (Blum et al. 2005, as in Su et al. 2016), the paper's baseline.
 
-    Laplace noise on counts and coordinate sums together.
-
-    The literature's sensitivity d + 1 holds when a row is added or removed over the unit box. The paper
-    replaces rows in the unit ball, which takes 2 (1 + sqrt d) (docs/paper/methods.md).
+    It adds Laplace noise to counts and coordinate sums together. The sensitivity d + 1 of the literature
+    holds if a row of the unit box is added or removed. The paper replaces rows of the unit ball, which needs
+    2 (1 + sqrt d) (docs/paper/methods.md).
 
     Parameters
     ----------
     n_clusters : int, default 8
-        How many centres.
+        Number of centres.
     epsilon, delta : float
-        The budget. ``epsilon=math.inf`` takes the same steps without noise, marked as not private.
+        The privacy budget. ``epsilon=math.inf`` runs the same steps without noise and marks the result as not
+        private.
     bounds, data_norm, schema
-        Public limits of the rows, as in `dpem.KMeans`.
+        Public bounds of the rows, as in `dpem.KMeans`.
     composition : {"linear", "zcdp"}, default "linear"
-        How epsilon_i is found.
+        Composition from which epsilon_i is computed.
     max_iter : int, default 10
-        Steps J.
+        Number J of steps.
     ledger, random_state, n_jobs, verbose
         As in `dpem.KMeans`; `random_state` seeds the public start.
 
@@ -216,11 +217,11 @@ class DPLloyd(_PaperKMeans):
 
 
 def latin_hypercube(k: int, d: int, random_state: PublicRandom) -> NDArray[np.float64]:
-    """Return a public start: one stratified point per cluster in [-1/2, 1/2]^d."""
+    """Return public starting centres: one stratified point per cluster in [-1/2, 1/2]^d."""
     strata = np.stack([random_state.permutation(k) for _ in range(d)], axis=1)
     return onto_grid(GRID * ((strata + random_state.uniform(size=(k, d))) / k - 0.5))
 
 
 def _into_box(means: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Clip means to the domain's box, then to its ball: a mean of rows lies there."""
+    """Clip means to the box of the domain and then to its ball, where all means of rows lie."""
     return onto_grid(np.clip(means, -GRID, GRID))

@@ -1,6 +1,6 @@
-"""Responsibility-weighted counts, sums and second moments, each released by itself as in the paper.
+"""Responsibility-weighted counts, sums and second moments, each released separately as in the paper.
 
-One pass over the rows sums all three: their responsibilities are the same.
+They share responsibilities, so one pass over the rows sums all three.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MANY_COLUMNS = 20
 
 @dataclass(frozen=True, eq=False)
 class _Weighted:
-    """What the three share: responsibilities as integers whose sum per row is at most 2^16."""
+    """The common part: responsibilities as integers whose sum for each row is at most 2^16."""
 
     components: GaussianComponents
     noise_shape: None = None
@@ -49,7 +49,7 @@ class _Weighted:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Components and columns."""
+        """The numbers of components and columns."""
         k, d = self.components.offsets.shape
         return int(k), int(d)
 
@@ -64,12 +64,12 @@ class _Weighted:
         return g
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block by itself."""
+        """Sum over a block, without prepared responsibilities."""
         return self.sum_prepared(rows, self.prepare(rows))
 
     @abstractmethod
     def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block whose responsibilities are known."""
+        """Sum over a block with prepared responsibilities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Counts(_Weighted):
         return self.shape[0]
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return 2, as in the paper; in L2 sqrt 2 would do."""
+        """Return 2, as in the paper; in L2 sqrt 2 would suffice."""
         return max(2.0, sensitivity.counts(adjacency, norm)) * _ONE
 
     def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:  # noqa: ARG002
@@ -92,21 +92,21 @@ class Counts(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class Sums(_Weighted):
-    """sum_i g_ik x_i: K mechanisms, one for each component. Eq. (S-2) for each."""
+    """sum_i g_ik x_i: K mechanisms, one for each component, each with Eq. (S-2)."""
 
     @property
     def size(self) -> int:
-        """All coordinates of all components."""
+        """The number of coordinates of all components."""
         k, d = self.shape
         return k * d
 
     @property
     def unit(self) -> float:
-        """What a row of norm 1 and responsibility 1 is in the sums."""
+        """The length in the sums of a row with norm 1 and responsibility 1."""
         return unit_scale(self.shape[1], LINEAR_BITS) * _ONE
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return 2, or 2 sqrt(d) in L1, for one component's sum: each is charged by itself."""
+        """Return 2, or 2 sqrt(d) in L1, for the sum of one component: each is charged separately."""
         return sensitivity.sums(2.0**LINEAR_BITS * _ONE, adjacency, norm, self.shape[1])
 
     def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -129,17 +129,17 @@ class Moments(_Weighted):
 
     @property
     def size(self) -> int:
-        """All triangles."""
+        """The number of entries of all triangles."""
         k, d = self.shape
         return k * (d * (d + 1) // 2)
 
     @cached_property
     def unit(self) -> float:
-        """What a squared norm of 1 and responsibility 1 is in what is released."""
+        """The value in a release of a squared norm of 1 with responsibility 1."""
         return unit_scale(self.shape[1], SQUARED_BITS) ** 2 * _ONE / 2.0**self.coarse_bits
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return 2, as in the paper (sqrt 2 would do), for one component's matrix."""
+        """Return 2, as in the paper (sqrt 2 would suffice), for the matrix of one component."""
         require_gaussian(norm)
         whole = max(2.0, sensitivity.second_moments(1.0, adjacency)) * 2.0**ROW_BITS
         return sensitivity.coarse(whole, self.coarse_bits, np.ones(self.size // self.shape[0]))
@@ -150,7 +150,7 @@ class Moments(_Weighted):
         return self._all_at_once(g, x) if len(x) < _MANY_COLUMNS else self._one_by_one(g, x)
 
     def _all_at_once(self, g: NDArray[np.float64], x: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Multiply all responsibilities with the products of columns: fast where these are few."""
+        """Multiply all responsibilities with the products of columns, which is fast for few columns."""
         i, j = np.triu_indices(len(x))
         total = np.zeros(self.size, dtype=np.int64)
         for start in range(0, x.shape[1], EXACT_ROWS):
@@ -166,7 +166,7 @@ class Moments(_Weighted):
         triangle = np.triu(np.ones((len(x), len(x)), dtype=bool))
         total = np.zeros((len(g), int(triangle.sum())), dtype=np.int64)
         for total_k, g_k in zip(total, g, strict=True):
-            held = np.flatnonzero(g_k)  # rows of no weight add nothing
+            held = np.flatnonzero(g_k)  # rows of zero weight add nothing
             for start in range(0, len(held), EXACT_ROWS):
                 part = held[start : start + EXACT_ROWS]
                 x_part = x.take(part, axis=1)

@@ -1,4 +1,4 @@
-"""What the audit plays of the paper's methods. They know one relation: a row is replaced."""
+"""Small fits of the paper's methods for the audit. Their neighbouring relation is replace_one."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from dpem.privacy.neighbours import Adjacency
 
 __all__ = ["TRIALS"]
 
-_REPLACE_ONE = (Adjacency.REPLACE_ONE,)  # the one relation of the paper
+_REPLACE_ONE = (Adjacency.REPLACE_ONE,)  # the only relation in the paper
 
 _CLUSTERS = {"n_clusters": 2, "max_iter": 2}
 _COMPONENTS = {"n_components": 2, "max_iter": 2}

@@ -1,4 +1,4 @@
-"""What a fit would cost and give, from public numbers alone, before any row is read.
+"""The cost of a fit and its expected noise, from public numbers alone, before any row is read.
 
 May import: the registry, estimators. Never sees: rows, a particular model.
 """

@@ -1,4 +1,4 @@
-"""What a planned fit would give: the plan, and the noise in each parameter in the data's own units."""
+"""The outlook of a planned fit: its plan, and the expected noise of each parameter."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ BLURRED, HIDDEN = 0.1, 1.0
 
 @dataclass(frozen=True)
 class Outlook:
-    """What a fit would cost and give. Print it to read it; nothing of it was read from rows.
+    """The plan of a fit and its expected noise, computed without rows. Print it to read it.
 
     Attributes
     ----------
     model : str
-        The estimator.
+        Name of the estimator.
     n_rows : int
-        The number of rows that was assumed.
+        Assumed number of rows.
     plan : Plan
-        Every release with its noise.
+        All releases with their noise.
     asked, granted : dict of str to int
-        What was asked for, and what the noise leaves room for: components, steps.
+        Requested numbers, for example of components, and the numbers that the noise allows.
     noise : tuple of ExpectedNoise
-        What noise does to each parameter.
+        Expected noise of each parameter, in the units of the columns.
     assumption : str
-        What the figures in units rest on.
+        Assumption behind the figures in units.
     warnings : tuple of str
-        What a fit would warn of.
+        Warnings that a fit would give.
 
     Examples
     --------
@@ -60,12 +60,12 @@ class Outlook:
     warnings: tuple[str, ...]
 
     def compare(self) -> Comparison:
-        """Return what each accountant makes of the plan."""
+        """Return the epsilon of the plan by every accountant."""
         return compare(self.plan.event, self.plan.delta)
 
     @property
     def worst(self) -> ExpectedNoise:
-        """The parameter that drowns first."""
+        """The parameter with the largest relative noise."""
         return max(self.noise, key=lambda entry: entry.relative)
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Outlook:
             lines.append(f"  {name:<38}{entry.size:>10.3g}{unit} ({entry.relative:.1%})")
         lines += [f"({self.assumption})"]
         for what, number in self.granted.items():
-            of = f" of {self.asked[what]} asked for" if what in self.asked else ""
+            of = f" of {self.asked[what]} requested" if what in self.asked else ""
             lines.append(f"{what}: {number}{of}")
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Plan a fit, and find the budget that a wanted accuracy needs."""
+"""Plan a fit, and compute the epsilon for a required accuracy."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["epsilon_needed", "plan", "plans"]
 
-_LARGEST = 1e4  # epsilon that is looked at
-_SMALLEST = 1e-4
+_LARGEST_EPSILON = 1e4  # of the search
+_SMALLEST_EPSILON = 1e-4
 
 
 def plan(
@@ -32,24 +32,25 @@ def plan(
     columns: int | Sequence[str] | None = None,
     spread: Any = None,
 ) -> Outlook:
-    """Say what a fit would cost and give. No row is read and nothing is charged.
+    """Return the plan of a fit and its expected noise. No row is read and nothing is charged.
 
     Parameters
     ----------
     estimator : an estimator of dpem
-        Not fitted; with its budget, and a schema or bounds. The paper's methods have no forecast.
+        With its budget, and a schema or bounds. It need not be fitted. The paper's methods have no forecast.
     n_rows : int
-        Rows of the table: public, or a guess.
+        Number of rows of the table, or a guess if it is private.
     columns : int or sequence of str, optional
-        How many columns, or their names; told by a schema, or by bounds of one number per column.
+        Number or names of the columns. Not needed with a schema, or with bounds of one number per column.
     spread : float or mapping of str to float, optional
-        How far rows of one component deviate: as a part of the width of the bounds (0.1 unless given), or the
-        standard deviation of named columns in their own units. From public knowledge, never from the rows.
+        Standard deviation of the rows of one component: as a share of the width of the bounds (default 0.1),
+        or in the units of named columns. Take it from public knowledge, never from the rows.
 
     Returns
     -------
     Outlook
-        Plan, noise in each parameter, what noise leaves room for, and what a fit would warn of.
+        The plan, the expected noise of each parameter, the numbers of components and steps that the noise
+        allows, and the warnings that a fit would give.
 
     Examples
     --------
@@ -68,7 +69,7 @@ def plan(
     n = _validate.integer(n_rows, "n_rows")
     _require_estimator(estimator)
     if estimator.epsilon == math.inf:
-        raise _validate.fail("a finite epsilon to plan", "epsilon", estimator.epsilon)
+        raise _validate.fail("a finite epsilon for a plan", "epsilon", estimator.epsilon)
     estimator._check_arguments()
     with collected_warnings() as said:
         estimator._warn_of_delta(n)
@@ -108,20 +109,20 @@ def epsilon_needed(
     columns: int | Sequence[str] | None = None,
     spread: Any = None,
 ) -> float:
-    """Return the epsilon at which noise is within a wanted accuracy, and all components are fitted.
+    """Return the smallest epsilon whose noise is within the required accuracy, with all components fitted.
 
     Parameters
     ----------
     estimator, n_rows, columns, spread
-        As in :func:`dpem.plan`; the estimator's own epsilon does not matter.
+        As in :func:`dpem.plan`. The epsilon of the estimator is ignored.
     accuracy : mapping of str to float
-        The standard deviation that noise may have at most: of the mean (or centre) of a column, in its unit,
-        by the column's name; of any other parameter by its name, such as ``{"share of rows": 0.01}``.
+        Largest acceptable noise, as a standard deviation. A column name stands for its mean (or centre), in
+        the unit of the column; any other parameter has its own name, as in ``{"share of rows": 0.01}``.
 
     Returns
     -------
     float
-        Epsilon, rounded up to three digits; infinite where no sensible one is enough.
+        Epsilon, rounded up to three digits. Infinite if even epsilon 10,000 does not suffice.
 
     Examples
     --------
@@ -144,16 +145,16 @@ def epsilon_needed(
         granted = all(outlook.granted[what] >= number for what, number in outlook.asked.items())
         return granted and all(_largest(outlook.noise, name) <= size for name, size in wanted.items())
 
-    most = plan(candidate.set_params(epsilon=_LARGEST), n_rows, columns=columns, spread=spread)
+    most = plan(candidate.set_params(epsilon=_LARGEST_EPSILON), n_rows, columns=columns, spread=spread)
     if any(most.granted[what] < number for what, number in most.asked.items()):
         return math.inf
-    for name in wanted:  # whether there are such, before anything is searched for
+    for name in wanted:  # raises for unknown names
         _largest(most.noise, name)
-    if not suffices(_LARGEST):
+    if not suffices(_LARGEST_EPSILON):
         return math.inf
-    low, high = math.log(_SMALLEST), math.log(_LARGEST)
-    if suffices(_SMALLEST):
-        return _SMALLEST
+    low, high = math.log(_SMALLEST_EPSILON), math.log(_LARGEST_EPSILON)
+    if suffices(_SMALLEST_EPSILON):
+        return _SMALLEST_EPSILON
     while high - low > 1e-3:
         middle = (low + high) / 2
         low, high = (low, middle) if suffices(math.exp(middle)) else (middle, high)
@@ -162,7 +163,7 @@ def epsilon_needed(
 
 
 def _largest(entries: tuple[ExpectedNoise, ...], name: str) -> float:
-    """Return the noise of a column's first parameter, its mean, or the largest of a parameter."""
+    """Return the noise of the mean of a column, or the largest noise of a named parameter."""
     of_column = [entry.size for entry in entries if entry.column == name]
     if of_column:
         return of_column[0]
@@ -171,6 +172,6 @@ def _largest(entries: tuple[ExpectedNoise, ...], name: str) -> float:
         return max(of_parameter)
     known = dict.fromkeys(entry.column or entry.parameter for entry in entries)
     raise InvalidArgumentError(
-        f"Expected a column or parameter of the plan in accuracy, got {name!r}. There are "
+        f"Expected a column or parameter of the plan in accuracy, got {name!r}. Choose from "
         f"{', '.join(map(repr, list(known)[:20]))}."
     )

@@ -1,7 +1,8 @@
-"""A plug-in model is tried on made-up rows before anything is charged: mistakes show while they are free.
+"""Check a plug-in model on generated rows before anything is charged.
 
-The made-up rows come from the schema alone. So an error here tells of the model and of nobody's data, and may
-say everything. Privacy does not rest on it: a model that passes may still be wrong on other rows.
+The rows are generated from the schema alone. Error messages may therefore show everything: they describe the
+model and no private data. Privacy does not depend on these checks, because a model that passes may still be
+wrong on other rows.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _ROWS = 24
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What the public look at a model tells: how long its vectors are, and what bounds them."""
+    """The lengths and the norm of a model's vectors, found on generated rows."""
 
     n_statistics: int
     n_encoded: int
@@ -46,7 +47,7 @@ class ModelShape:
 def check_model(
     model: ExponentialFamily, schema: Schema, clip_norm: float | None = None, n_rows: float = 1000.0
 ) -> ModelShape:
-    """Try a model on made-up rows; raise with the method's name where something is wrong.
+    """Check a model on generated rows; raise with the name of the method if something is wrong.
 
     Parameters
     ----------
@@ -55,14 +56,14 @@ def check_model(
     schema : Schema
         The columns.
     clip_norm : float, optional
-        The norm that vectors are cut to, where the model proves no bound.
+        Norm to which vectors are clipped, if the model proves no bound.
     n_rows : float
-        The number of rows that `m_step` is told.
+        Number of rows passed to `m_step`.
 
     Returns
     -------
     ModelShape
-        Lengths and bounds.
+        Lengths and norm of the vectors.
 
     Examples
     --------
@@ -81,26 +82,27 @@ def check_model(
     Traceback (most recent call last):
         ...
     dpem.errors.InvalidArgumentError: Expected vectors within norm_bound=1 from Wrong.expected_statistics, got
-    one of norm 3 for a made-up row. Correct the bound, or leave it out and declare clip_norm.
+    one of norm 3 for a generated row. Correct the bound, or leave it out and declare clip_norm.
     """
     name = type(model).__name__
     try:
         copied = copy.deepcopy(model)
     except Exception as error:
         raise InvalidArgumentError(
-            f"Expected a model that can be copied for every row, got {name}, which copy.deepcopy refuses."
+            f"Expected a model that can be copied for every row, got {name}, for which copy.deepcopy raises "
+            f"{type(error).__name__}. Keep only data that can be copied in attributes."
         ) from error
     refuse_memory(model)
     model = copied
-    with quiet():  # what a model sets of floating-point errors, and warns of, ends here
-        return _tried(model, schema, clip_norm, n_rows, name)
+    with quiet():  # contains settings of floating-point errors and warnings by the model
+        return _checked_shape(model, schema, clip_norm, n_rows, name)
 
 
-def _tried(
+def _checked_shape(
     model: ExponentialFamily, schema: Schema, clip_norm: float | None, n_rows: float, name: str
 ) -> ModelShape:
     random_state = public_random(0)
-    rows = _made_rows(schema, random_state)
+    rows = _generated_rows(schema, random_state)
     norm, proved = _norm(model, schema, clip_norm, name)
     encoded = _vectors(lambda row: model.encode(row, schema), rows, f"{name}.encode")
     centres = None
@@ -117,15 +119,15 @@ def _tried(
         raise _validate.fail(f"True or False for {name}.nonnegative", "nonnegative", model.nonnegative)
     if model.nonnegative and vectors.min() < 0:
         raise InvalidArgumentError(
-            f"Expected no negative entry from {name}.expected_statistics, as its certificate nonnegative "
-            f"says, got one for a made-up row. Set nonnegative to False: replacing a row then costs 2 C, "
-            f"not sqrt 2 C."
+            f"Expected no negative entry from {name}.expected_statistics, because nonnegative is True, got "
+            f"one for a generated row. Set nonnegative to False; replacing a row then costs 2 C instead of "
+            f"sqrt 2 C."
         )
     length = float(np.sqrt((vectors**2).sum(axis=0)).max())
     if proved and length > norm * (1 + 1e-9):
         raise InvalidArgumentError(
             f"Expected vectors within norm_bound={norm:g} from {name}.expected_statistics, got one of norm "
-            f"{length:g} for a made-up row. Correct the bound, or leave it out and declare clip_norm."
+            f"{length:g} for a generated row. Correct the bound, or leave it out and declare clip_norm."
         )
     size = vectors.shape[0]
     noises = [vectors.sum(axis=1) * n_rows / rows.shape[1], *norm * random_state.normal(size=(3, size)) * 30]
@@ -140,26 +142,30 @@ def _tried(
 def checked_parameters(
     found: Mapping[str, ArrayLike], where: str, like: Parameters | None = None
 ) -> Parameters:
-    """Return parameters as a dict of finite arrays, of the names and shapes of those before."""
+    """Return parameters as a dict of finite arrays with the names and shapes of those before."""
     try:
         parameters = {str(name): np.array(value, dtype=np.float64) for name, value in found.items()}
     except (AttributeError, TypeError, ValueError) as error:
         raise InvalidArgumentError(
-            f"Expected a dict of numbers or arrays from {where}, got another."
+            f"Expected a dict of numbers or arrays from {where}, got another object. Return such a dict."
         ) from error
     if not parameters or not all(np.isfinite(value).all() for value in parameters.values()):
-        raise InvalidArgumentError(f"Expected finite parameters from {where}, got none, or NaN or infinity.")
+        raise InvalidArgumentError(
+            f"Expected finite parameters from {where}, got an empty dict, NaN or infinity. The method must "
+            f"return finite numbers for any noisy sums."
+        )
     if not all(is_name(name) and not set(name) & set("/\\") for name in parameters):
         raise InvalidArgumentError(
-            f"Expected names of parameters from {where} in one line without slashes, got others. Files keep "
-            f"them by name."
+            f"Expected names of parameters from {where} without line breaks and slashes, got others. Rename "
+            f"the parameters: files store them by name."
         )
     if like is not None:
         shapes = {name: value.shape for name, value in parameters.items()}
         before = {name: value.shape for name, value in like.items()}
         if shapes != before:
             raise InvalidArgumentError(
-                f"Expected parameters of shapes {before} from {where}, as from start, got {shapes}."
+                f"Expected parameters of shapes {before} from {where}, as from start, got {shapes}. Return "
+                f"the same shapes."
             )
         parameters = {name: parameters[name] for name in like}  # in one order
     return parameters
@@ -174,14 +180,14 @@ def _norm(model: ExponentialFamily, schema: Schema, clip_norm: float | None, nam
         return (norm, False) if proved is None or norm < proved else (proved, True)
     if proved is None:
         raise InvalidArgumentError(
-            f"Expected a norm for the vectors of {name}: declare clip_norm=C, to which each row's vector is "
-            f"cut, or prove one in {name}.norm_bound."
+            f"Expected a norm for the vectors of {name}, got none. Declare clip_norm=C, to which each row's "
+            f"vector is clipped, or return a proven bound from {name}.norm_bound."
         )
     return proved, True
 
 
-def _made_rows(schema: Schema, random_state: Any) -> NDArray[np.float64]:
-    """Return rows (d, n) anywhere in the bounds, at their ends, and with missing cells where allowed."""
+def _generated_rows(schema: Schema, random_state: Any) -> NDArray[np.float64]:
+    """Return rows (d, n) within the bounds and at their ends, with missing cells if allowed."""
     low, high = schema.bounds
     d = len(low)
     part = random_state.uniform(size=(d, _ROWS))
@@ -203,14 +209,21 @@ def _vectors(
         given = row.copy()
         vector = np.asarray(call(given))
         if not np.array_equal(given, row, equal_nan=True):
-            raise InvalidArgumentError(f"Expected {where} to leave the row as it is, got another after it.")
+            raise InvalidArgumentError(
+                f"Expected {where} to leave its argument row unchanged, got a changed row. Copy the row "
+                f"before changing it."
+            )
         if vector.dtype.kind not in "fiub" or vector.ndim != 1 or not np.isfinite(vector).all():
             raise InvalidArgumentError(
-                f"Expected a vector of finite numbers from {where}, got another for a made-up row."
+                f"Expected a vector of finite numbers from {where}, got another result for a generated row. "
+                f"Return a one-dimensional array."
             )
         found.append(vector.astype(np.float64))
     if len({len(vector) for vector in found}) != 1 or not len(found[0]):
-        raise InvalidArgumentError(f"Expected vectors of one length from {where}, got several lengths.")
+        raise InvalidArgumentError(
+            f"Expected non-empty vectors of one length from {where}, got empty ones or several lengths. "
+            f"Return the same length for every row."
+        )
     return np.stack(found, axis=1)
 
 
@@ -221,7 +234,7 @@ def _check_rows_alone(
     vectors: NDArray[np.float64],
     name: str,
 ) -> None:
-    """Call again in another order, on this copy and on fresh ones: a row's vector must stay the same."""
+    """Repeat calls in another order, on this copy and on fresh ones; raise if a row's vector changes."""
     order = np.arange(rows.shape[1])[::-1]
     for fresh in (False, True):
         for i in order[::2]:
@@ -229,6 +242,6 @@ def _check_rows_alone(
             again = np.asarray(asked.expected_statistics(rows[:, i].copy(), parameters), dtype=np.float64)
             if not np.array_equal(again, vectors[:, i]):
                 raise InvalidArgumentError(
-                    f"Expected {name}.expected_statistics to depend on one row alone, got another vector "
-                    f"for the same row after others. It may keep a memory, or draw random numbers."
+                    f"Expected {name}.expected_statistics to depend on one row alone, got another vector for "
+                    f"the same row after other rows. Do not keep earlier rows, nor draw random numbers."
                 )

@@ -1,9 +1,9 @@
-"""The statistic of a plug-in model: whatever it returns for a row, cut to a norm and checked in integers.
+"""The statistic of a plug-in model: its vector for each row, clipped to a norm and checked in integers.
 
-The model sees one row at a time. It is a copy made for that row, its parameters are read-only, and an error
-or anything that is no vector of finite numbers counts as zero. So one row moves a sum by at most C, or 2 C
-where it is replaced (sqrt 2 C where no entry is negative, which is enforced): Eq. (S-6), for every model
-that keeps nothing outside its attributes (`dpem.plugin.memory`).
+The model sees one row at a time. Each row gets a fresh copy of the model with read-only parameters. An
+exception, or a result other than a vector of finite numbers, counts as zero. One row therefore changes a sum
+by at most C, or 2 C if it is replaced (sqrt 2 C without negative entries, which is enforced): Eq. (S-6). This
+holds for every model that keeps nothing outside its attributes (`dpem.plugin.memory`).
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ __all__ = [
     "treats_blocks",
 ]
 
-# Cells of the vectors that are held at once.
-_CELLS = 1 << 20
+# Most entries of vectors in memory at once.
+_BATCH_ENTRIES = 1 << 20
 
 
 def treats_blocks(model: ExponentialFamily) -> TypeGuard[BlockFamily]:
-    """Say whether a model may see many rows at once: one of this package, whose proof is known."""
+    """Whether a model may see many rows at once: only unchanged models of this package, with a proof."""
     if not isinstance(model, BlockFamily) or not is_shipped(type(model)):
         return False
-    # An instance may hide a method behind an attribute of its own.
+    # An attribute of the instance may replace a method.
     return not any(
         callable(value) or callable(getattr(type(model), name, None)) for name, value in vars(model).items()
     )
 
 
 def read_only(parameters: Parameters) -> Parameters:
-    """Return parameters that nobody can write to: views of arrays that are locked."""
+    """Return the parameters as read-only arrays."""
     locked = {}
     for name, value in parameters.items():
         own = np.array(value, dtype=np.float64)
-        locked[name] = np.frombuffer(own.tobytes(), np.float64).reshape(own.shape)  # bytes cannot be unlocked
+        locked[name] = np.frombuffer(own.tobytes(), np.float64).reshape(own.shape)  # bytes stay read-only
     return MappingProxyType(locked)  # type: ignore[return-value]
 
 
@@ -73,23 +73,21 @@ def _row_vectors(
     rows: NDArray[np.float64],
     size: int,
 ) -> NDArray[np.float64]:
-    """Return what a model says of each of the rows (d, n), as vectors (size, n); zero for what is none.
+    """Return the vectors (size, n) of a model for rows (d, n); anything but a finite vector becomes zero.
 
-    Each row is met by a fresh copy of the model: it cannot remember the rows before.
+    Each row gets a fresh copy of the model, which cannot remember earlier rows.
     """
     vectors = np.zeros((size, rows.shape[1]))
     with quiet():
         for i in range(rows.shape[1]):
-            with (
-                quiet()
-            ):  # anew for every row: a model's own settings of warnings and errors end with the row
+            with quiet():  # resets any settings of warnings and errors by the model after every row
                 try:
                     vector = np.asarray(call(copy.deepcopy(model), rows[:, i].copy()), dtype=np.float64)
                     if vector.shape == (size,) and np.isfinite(vector).all():
                         vectors[:, i] = vector
                 except KeyboardInterrupt:
-                    raise KeyboardInterrupt from None  # without words: a model may have put a row into them
-                except BaseException:  # noqa: BLE001, S112  (an error would tell of a row)
+                    raise KeyboardInterrupt from None  # no message: the model may have put a row into it
+                except BaseException:  # noqa: BLE001, S112  (an exception would reveal the row)
                     continue
     return vectors
 
@@ -97,11 +95,11 @@ def _row_vectors(
 def _bounded(
     vectors: NDArray[np.float64], norm: float, unit: float, largest: float, *, nonnegative: bool
 ) -> NDArray[np.float64]:
-    """Cut vectors (s, n) to `norm`, make that `unit` on the grid, round, and check in integers."""
+    """Clip vectors (s, n) to `norm`, scale `norm` to `unit`, round, and check the norm in integers."""
     vectors = np.where(np.isfinite(vectors), vectors, 0.0)
     if nonnegative:
         vectors = np.maximum(vectors, 0.0)
-    # In two steps, so that squares of whatever a model says stay within the floats.
+    # In two steps, so that squares of large entries do not overflow.
     top = np.maximum(np.abs(vectors).max(axis=0, initial=0.0), norm)
     length = np.sqrt(norm_squared(vectors / top)) * top
     scaled = np.rint(vectors * (unit / np.maximum(length, norm)))
@@ -111,29 +109,29 @@ def _bounded(
 
 @dataclass(frozen=True, eq=False)
 class ClippedStatistic:
-    """The sum of a model's expected statistics, each row's vector cut to norm C (a `RowStatistic`)."""
+    """The sum of a model's expected statistics, each row's vector clipped to norm C (a `RowStatistic`)."""
 
     model: ExponentialFamily
     parameters: Parameters  # read-only
     grid: TableGrid
     size: int
     norm: float  # C
-    nonnegative: bool  # read from the model once: what is charged and what is enforced must agree
+    nonnegative: bool  # read from the model once, so that charge and enforcement agree
     noise_shape: None = None
     coarse_bits: int = 0
 
     @property
     def unit(self) -> float:
-        """What C is in the sums."""
+        """The value of C in the sums."""
         return unit_scale(self.size, LINEAR_BITS)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of vectors of norm C, in a cone where no entry is negative."""
+        """Return the sensitivity for vectors of norm C, smaller if no entry is negative."""
         require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=self.nonnegative)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the vectors of a block, each rounded by itself."""
+        """Sum the vectors of a block, each rounded separately."""
         total = np.zeros(self.size)
         for part in _parts(rows, self.size):
             vectors = statistic_vectors(self.model, self.parameters, self.grid.to_units(part), self.size)
@@ -143,7 +141,7 @@ class ClippedStatistic:
         return total.astype(np.int64)
 
     def read(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], float]:
-        """Return released sums in the model's units, and the standard deviation of their noise."""
+        """Return released sums in the units of the model, and the standard deviation of their noise."""
         one = self.norm / self.unit
         return released.values * one, float(released.noise_stddev[0]) * one
 
@@ -151,10 +149,10 @@ class ClippedStatistic:
 def statistic_vectors(
     model: ExponentialFamily, parameters: Parameters, rows: NDArray[np.float64], size: int
 ) -> NDArray[np.float64]:
-    """Return the expected statistics (size, n) of rows (d, n) in the user's units, as the model says them."""
+    """Return the model's expected statistics (size, n) for rows (d, n) in the units of the columns."""
     if treats_blocks(model):
         return model.statistics_of_rows(rows, parameters)
-    # A dictionary of its own for every row: nothing that a row does to it is there for the next one.
+    # Each row gets its own dictionary, so that changes do not reach the next row.
     return _row_vectors(
         model, lambda copied, row: copied.expected_statistics(row, dict(parameters)), rows, size
     )
@@ -163,7 +161,7 @@ def statistic_vectors(
 def encoded_vectors(
     model: ExponentialFamily, schema: Schema, rows: NDArray[np.float64], size: int
 ) -> NDArray[np.float64]:
-    """Return the encoded rows (size, n) of rows (d, n) in the user's units, as the model says them."""
+    """Return the model's encodings (size, n) of rows (d, n) in the units of the columns."""
     if treats_blocks(model):
         return model.encode_rows(rows, schema)
     return _row_vectors(model, lambda copied, row: copied.encode(row, schema), rows, size)
@@ -172,7 +170,7 @@ def encoded_vectors(
 def encoded_rows(
     model: ExponentialFamily, grid: TableGrid, size: int
 ) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return the map from rows of a table to encoded rows: integers of norm at most 2^24, each by itself."""
+    """Return a function that encodes each row separately, as integers of norm at most 2^24."""
 
     def encode(rows: NDArray[np.float64]) -> NDArray[np.float64]:
         vectors = encoded_vectors(model, grid.schema, grid.to_units(rows), size)
@@ -183,6 +181,6 @@ def encoded_rows(
 
 
 def _parts(rows: NDArray[np.float64], size: int) -> Iterator[NDArray[np.float64]]:
-    step = max(1, _CELLS // size)
+    step = max(1, _BATCH_ENTRIES // size)
     for start in range(0, rows.shape[1], step):
         yield rows[:, start : start + step]

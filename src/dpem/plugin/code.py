@@ -1,6 +1,6 @@
-"""Read the compiled code of a plug-in model that sees rows: what it stores, and what it reaches.
+"""Inspect the compiled code of a plug-in model that sees rows: its stores, and the objects that it reaches.
 
-Nothing is run. A finding is a phrase that says where something of a row could be kept or shown.
+Nothing is run. A finding is a phrase that names a place where a row could be kept or shown.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CodeReading", "is_fixed"]
 
-# Attributes that lead from a row's own values to frames, memory, files or registers.
-_LEADING_OUT = frozenset(
+# Attributes that lead from the values of a row to frames, memory, files or registries.
+_ESCAPES = frozenset(
     [
         "ag_frame",
         "base",
@@ -57,8 +57,8 @@ _SIMPLE = {
 _LOADS_OF_NAMES = {"LOAD_GLOBAL", "LOAD_NAME"}
 _LOADS_OF_ATTRIBUTES = {"LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "LOAD_SUPER_METHOD"}
 _METACLASSES = (type, abc.ABCMeta, enum.EnumMeta)
-# What Python itself and dataclasses, enums and the like put into classes.
-_OWN = frozenset(
+# Class attributes set by Python itself, dataclasses, enums and named tuples.
+_GENERATED = frozenset(
     [
         "__abstractmethods__",
         "__annotations__",
@@ -111,7 +111,7 @@ _OWN = frozenset(
 
 
 def is_fixed(value: Any) -> bool:
-    """Whether nothing of a value can change, nor be reached through it."""
+    """Whether a value is immutable, together with everything reachable through it."""
     kind = type(value)
     if kind in _SIMPLE or isinstance(value, enum.Enum):
         return True
@@ -148,14 +148,14 @@ _NO_CODE = (lambda: None).__code__
 
 
 def _is_description(value: Any) -> bool:
-    """Whether a value says what something is, such as a type annotation or a slot."""
+    """Whether a value is a descriptor or a type annotation."""
     return isinstance(value, _DESCRIPTIONS) or (
         type(value).__module__ == "typing" and is_installed(type(value))
     )
 
 
 def wrapped_functions(value: Any) -> list[Any]:
-    """Return the functions inside a method, property, partial or vectorised function; else nothing."""
+    """Return the functions inside a method, property, partial or vectorised function, or an empty list."""
     if isinstance(value, types.FunctionType):
         return [value]
     if isinstance(value, functools.partial | functools.partialmethod):
@@ -169,21 +169,21 @@ def wrapped_functions(value: Any) -> list[Any]:
     ):
         if isinstance(value, kind):
             return [getattr(value, name) for name in names]
-    python = getattr(value, "py_func", None)  # of numba
+    python = getattr(value, "py_func", None)  # the Python function behind a numba function
     return [python] if isinstance(python, types.FunctionType) and is_installed(type(value)) else []
 
 
 @dataclass
 class CodeReading:
-    """A reading of code that sees rows. `methods` are the model's own, all definitions of each name."""
+    """An inspection of code that sees rows. `methods` has all definitions of each name in the model."""
 
     methods: dict[str, list[Any]]
-    bases: tuple[type, ...]  # classes that are known, and the model's own
+    bases: tuple[type, ...]  # known classes, and those of the model
     read: set[int] = field(default_factory=set)
-    kept: list[Any] = field(default_factory=list)  # so that ids stay those of what was read
+    kept: list[Any] = field(default_factory=list)  # references keep the ids in `read` valid
 
     def value(self, value: Any, where: str) -> Iterator[str]:
-        """Yield what can change in a value, or around the functions inside it."""
+        """Yield findings about a value: it is mutable, or functions inside it keep or show rows."""
         if id(value) in self.read:
             return
         self.read.add(id(value))
@@ -198,13 +198,13 @@ class CodeReading:
             return
         parts = self._parts(value)
         if parts is None:
-            yield f"{where}, which all rows would share"
+            yield f"{where}, which is shared by all rows"
             return
         for part in parts:
             yield from self.value(part, where)
 
     def _parts(self, value: Any) -> list[Any] | None:
-        """Return what a value that cannot change itself is made of; None for one that can."""
+        """Return the parts of an immutable value, or None for a mutable one."""
         inside = wrapped_functions(value)
         if inside:
             return inside
@@ -213,7 +213,7 @@ class CodeReading:
         return [type(value), *vars(value).values()] if _is_frozen(value) else None
 
     def _class(self, kind: type, where: str) -> Iterator[str]:
-        """Read a class that is used: all that it and those above it define."""
+        """Inspect a class: all attributes that it and its base classes define."""
         if type(kind) not in _METACLASSES and not is_installed(type(kind)):
             yield f"a metaclass ({where})"
         for one in kind.__mro__:
@@ -223,13 +223,13 @@ class CodeReading:
             for name, value in vars(one).items():
                 if name in generated and getattr(value, "__code__", _NO_CODE).co_filename == "<string>":
                     continue
-                if name not in _OWN and not (isinstance(value, enum.Enum) and is_fixed(value.value)):
+                if name not in _GENERATED and not (isinstance(value, enum.Enum) and is_fixed(value.value)):
                     yield from self.value(value, f"{name!r} of {one.__name__!r} ({where})")
 
     def _function(self, function: types.FunctionType, where: str) -> Iterator[str]:
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         for default in defaults:
-            if type(default).__module__ != "dataclasses":  # marks of its own
+            if type(default).__module__ != "dataclasses":  # markers of dataclasses are immutable
                 yield from self.value(default, f"a default argument of {where}")
         for value in vars(function).values():
             yield from self.value(value, f"an attribute of the function {where}")
@@ -238,14 +238,14 @@ class CodeReading:
                 content = cell.cell_contents
             except ValueError:  # not filled yet
                 continue
-            yield from self.value(content, f"a variable around {where}")
+            yield from self.value(content, f"an enclosing variable of {where}")
         yield from self._code(function.__code__, function, where, own=set())
 
     def _code(
         self, code: types.CodeType, function: types.FunctionType, where: str, *, own: set[str]
     ) -> Iterator[str]:
-        """Read compiled code, and that of functions inside it; `own` are variables of the code around it."""
-        module: Any = None  # what the instruction before has loaded, where that is a module
+        """Inspect compiled code, and inner functions; `own` are variables of the inspected outer code."""
+        module: Any = None  # the module loaded by the previous instruction, if any
         for step in dis.get_instructions(code):
             name = str(step.argval)
             if module is not None and step.opname not in _LOADS_OF_ATTRIBUTES | {"IMPORT_FROM", "PUSH_NULL"}:
@@ -258,7 +258,7 @@ class CodeReading:
                 module, found = self._attribute(name, module, where, function)
                 yield from found
             elif step.opname == "IMPORT_NAME":
-                yield f"an import in {where}: import at the top of the file"
+                yield f"an import in {where} (import at the top of the file instead)"
             else:
                 yield from self._store(step, code, own, where)
         for names in code.co_consts:
@@ -274,14 +274,14 @@ class CodeReading:
         if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             yield f"a store to the global variable {name!r} in {where}"
         elif step.opname == "STORE_DEREF" and name not in own and name in code.co_freevars:
-            yield f"a store to {name!r}, a variable around {where}"
+            yield f"a store to {name!r}, an enclosing variable of {where}"
         elif step.opname in ("STORE_ATTR", "DELETE_ATTR") and code.co_name != "__init__":
             yield f"a store to the attribute {name!r} in {where}"
         elif step.opname == "MATCH_CLASS":
             yield f"a class pattern of match in {where}"
 
     def _named(self, name: str, function: types.FunctionType, where: str) -> tuple[Any, Iterator[str]]:
-        """Return the module that a global name is, or what can change in its value."""
+        """Return the module behind a global name, if it is one, and findings about its value."""
         missing = object()
         value = function.__globals__.get(name, missing)
         if value is missing:
@@ -298,7 +298,7 @@ class CodeReading:
     def _attribute(
         self, name: str, module: Any, where: str, function: types.FunctionType
     ) -> tuple[Any, Iterator[str]]:
-        """Return the module that a name of a module is, or what is wrong with an attribute."""
+        """Return the submodule behind an attribute, if it is one, and findings about the attribute."""
         if module is not None:
             value = getattr(module, name, None)
             if isinstance(value, types.ModuleType) and is_pure_module(value):
@@ -307,7 +307,7 @@ class CodeReading:
             return None, iter([] if fine else [f"{module.__name__}.{name} in {where}"])
         dunder = name.startswith("__") and name.endswith("__") and name not in _HARMLESS_DUNDERS
         constructing = name == "__init__" and function.__name__ == "__init__"
-        if name in _LEADING_OUT or (dunder and not constructing):
+        if name in _ESCAPES or (dunder and not constructing):
             return None, iter([f"{name!r} in {where}"])
         definitions = self.methods.get(name, [])
         return None, (words for one in definitions for words in self.value(one, name))

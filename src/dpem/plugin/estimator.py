@@ -1,4 +1,4 @@
-"""The estimator around a plug-in model."""
+"""The estimators of plug-in models."""
 
 from __future__ import annotations
 
@@ -52,17 +52,17 @@ __all__ = ["ModelEstimator", "PrivateEM"]
 
 _DRAWS = 100  # of the noise, for standard errors
 _PLAIN_ITERATIONS = 200
-_MOST_SHOWN = 50  # entries of a parameter, in a profile
-_MOST_COMPONENTS = 10_000  # that a file may ask a registered model to have
+_MOST_SHOWN = 50  # entries of a parameter in a profile
+_MOST_COMPONENTS = 10_000  # of a registered model loaded from a file
 
 
-def _tells_components(estimator: PrivateEM) -> bool:
-    """Whether the model has the optional method that `predict` needs."""
+def _has_predict_proba(estimator: PrivateEM) -> bool:
+    """Whether the model has the optional method `predict_proba`."""
     return hasattr(estimator.model, "predict_proba")
 
 
 class ModelEstimator(PrivateEstimator):
-    """What all estimators of plug-in models share: a schema, a model, and its parameters."""
+    """The common part of estimators of plug-in models: a schema, a model, and its parameters."""
 
     max_iter: int | None
     tol: float
@@ -76,7 +76,7 @@ class ModelEstimator(PrivateEstimator):
 
     @abstractmethod
     def _make_model(self, schema: Schema) -> ExponentialFamily:
-        """Return the model for these columns; raise where it has no use for one of them."""
+        """Return the model for the columns; raise if it does not support one of them."""
 
     # -- fit ---------------------------------------------------------------------------------------------
 
@@ -84,8 +84,10 @@ class ModelEstimator(PrivateEstimator):
         super()._check_arguments()
         if (self.schema is None) == (self.bounds is None):
             raise InvalidArgumentError(
-                "Expected exactly one of bounds and schema. Declare public limits, such as "
-                "bounds=(low, high) with numbers or one per column. They are never read from the data."
+                f"Expected exactly one of bounds and schema, got "
+                f"{'neither' if self.schema is None else 'both'}. Pass public bounds, such as bounds=(low, "
+                f"high), each a number or one number per column, or a schema. They are never read from the "
+                f"data."
             )
         if self.schema is not None:
             require_schema(self.schema).require_complete()
@@ -98,14 +100,16 @@ class ModelEstimator(PrivateEstimator):
         return self._rows_to_fit(X, schema, by_position=True)
 
     def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
-        """Return the schema, or one of numbers within the bounds."""
+        """Return the schema, or a schema of numbers within the bounds."""
         return self._bounded(names, n_columns) if self.schema is None else self.schema
 
     def _public_facts(self, n_columns: int, names: Sequence[str] | None, n_rows: int | None) -> PublicFacts:
-        """Return what a plan may depend on; the model is tried on generated rows."""
+        """Return the public facts of the plan; the model is checked on generated rows."""
         schema = self._declared(names, n_columns)
         model = self._make_model(schema)
-        clip_norm = 1.0 if self._plain and self.clip_norm is None else self.clip_norm  # plain EM cuts nothing
+        clip_norm = (
+            1.0 if self._plain and self.clip_norm is None else self.clip_norm
+        )  # plain EM does not clip
         shape = check_model(model, schema, clip_norm, float(n_rows or 1000))
         iterations = self.max_iter or (_PLAIN_ITERATIONS if self._plain else DEFAULT_ITERATIONS)
         grid = TableGrid(schema, "declared" if self.schema is None else self.schema.source)
@@ -120,7 +124,8 @@ class ModelEstimator(PrivateEstimator):
             warn_of_noise(noise, [1.0], plan, also=", fewer components or a smaller norm")
 
     def _threads(self, public: PublicFacts) -> int | None:
-        # Code of others runs on one thread: it may not bear more, and Python would not run it faster.
+        # Third-party code runs on one thread: it may not be thread-safe, and more threads would not be
+        # faster.
         return self.n_jobs if treats_blocks(public.request.model) else 1
 
     def _run(
@@ -169,17 +174,17 @@ class ModelEstimator(PrivateEstimator):
     # -- after the fit -----------------------------------------------------------------------------------
 
     def _table(self, X: Any) -> NDArray[np.float64]:
-        """Return rows (d, n) in the user's units, parsed by the schema of the fit."""
-        self._rows(X)  # columns and values are checked; cells are then read as the fit read them
+        """Return rows (d, n) in the units of the columns, parsed by the schema of the fit."""
+        self._rows(X)  # validates columns and values; cells are then read as in the fit
         source = open_rows(X, self.schema_, by_position=self.schema is None, person=self._person_in(X))
         return source.in_memory().block()
 
     @property
     def _allows_missing(self) -> bool:
-        return self.schema is not None  # it says where each cell goes
+        return self.schema is not None  # a schema declares how missing cells are read
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:
-        """Return the log-density of each row. As sensitive as X: keep it with the data."""
+        """Return the log-density of each row. As sensitive as X: do not publish it."""
         rows = self._table(X)
         locked = read_only(self.parameters_)
         return np.array([self._model.log_density(row.copy(), locked) for row in rows.T])
@@ -197,7 +202,7 @@ class ModelEstimator(PrivateEstimator):
         return super()._saved_parameters() | {"fitted_schema": self.schema_.to_dict()}
 
     def _check_schema(self, schema: Schema) -> None:
-        """Columns are checked by the model."""
+        """Accept any columns: the model checks them."""
 
     def _described_bounds(self) -> dict[str, str]:
         return self.schema_.describe()
@@ -224,76 +229,78 @@ class ModelEstimator(PrivateEstimator):
         return model
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Arrays are taken back with the schema that they belong to."""
+        """Restore nothing here: `_restore` sets the arrays together with their schema."""
 
     def _check_parameters(self) -> None:
-        """Raise where a file's parameters are none of this model; of code of others nothing is known."""
+        """Accept any loaded parameters: nothing is known about the parameters of third-party models."""
 
 
 class PrivateEM(ModelEstimator):
-    """Fit a model of your own by EM under differential privacy.
+    """Fit your own model by EM under differential privacy.
 
-    Each step releases the sum of the model's expected statistics with one Gaussian mechanism, every row's
-    vector cut to a norm C: the model's own bound, or `clip_norm`. The model's code is
-    read before anything is charged (:class:`dpem.ExponentialFamily`); docs/guide/plug-in.md is a tutorial.
+    Each step releases the sum of the model's expected statistics with one Gaussian mechanism. Each row's
+    vector is clipped to a norm C: the bound of the model, or `clip_norm`. The code of the model is checked
+    before anything is charged (:class:`dpem.ExponentialFamily`); docs/guide/plug-in.md is a tutorial.
 
     Parameters
     ----------
     model : ExponentialFamily
-        The model.
+        The model to fit.
     epsilon : float
-        The privacy budget. ``math.inf`` runs plain EM, marked as not private.
+        Epsilon of the privacy budget. ``math.inf`` runs plain EM and marks the result as not private.
     delta : float, default 1e-6
-        The other half of the budget: choose it well below one over the number of rows.
+        Delta of the privacy budget. Choose it well below one over the number of rows.
     bounds : (low, high)
-        Public limits of columns of numbers, one pair or one per column. Values beyond are clipped.
+        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
     schema : Schema
-        Instead of bounds: columns of any kind.
+        Declared columns of any kind; an alternative to bounds.
     clip_norm : float, optional
-        The norm C that each row's vector is cut to; needed where the model proves none.
+        Norm C to which each row's vector is clipped. Required if the model proves no bound.
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
-        Whether the number of rows is public or private. Replacing a row costs 2 C, or sqrt 2 C where the
-        model certifies that no entry is negative; adding or removing one costs C.
+        Neighbouring relation: the number of rows is public with "replace_one" and private with "add_remove".
+        The sensitivity is C for adding or removing a row, and 2 C for replacing one, or sqrt 2 C if the model
+        promises that no entry is negative.
     rows_per_person : int, default 1
-        The most rows that one person owns; the guarantee is then for persons.
+        Largest number of rows of one person; the guarantee then covers persons.
     person : str, optional
-        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
+        Column that identifies persons; rows of a person beyond `rows_per_person` are left out. Without this
+        column, dpem does not check that nobody has more rows (docs/how-to/persons.md).
     data_quality : bool, default True
-        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
-        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
-        that are clearly bad.
+        With a schema, whether to spend one hundredth of the budget on noisy counts, per column, of cells that
+        could not be read, were outside the categories, or were clipped (`data_quality_`). A warning names
+        columns with clearly too many of them.
     max_iter : int, optional
-        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+        Number of EM steps, 15 by default. A private fit never stops early. Plain EM takes at most this many,
+        by default 200.
     tol : float, default 1e-8
-        For plain EM alone: it ends when no parameter changes by more.
+        For plain EM only: it stops when no parameter changes by more.
     ledger : Ledger or path, optional
-        Where the budget is charged before a row is read.
+        Ledger to charge before any row is read.
     random_state : int or RandomState, optional
-        Seeds starts and `sample`. It never touches the noise.
+        Seed of starting values and of `sample`. It never determines the noise.
     n_jobs : int, optional
-        Not used: code of others runs on one thread.
+        Ignored: third-party code runs on one thread.
     verbose : int, default 0
-        Whether to tell which step runs.
+        Whether to print the current step.
 
     Attributes
     ----------
     parameters_ : dict of str to ndarray
-        What the model's `m_step` returned last.
+        Result of the last `m_step` of the model.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last steps alone does to each parameter.
+        Standard errors of each parameter due to the noise of the last steps alone.
     privacy_ : PrivacyStatement
         The guarantee.
     plan_ : Plan
-        Every release with its noise.
+        All releases with their noise.
     data_quality_ : DataQuality or None
-        Noisy counts of cells that the schema could not take as they are, where they were bought.
+        Noisy counts of the cells that do not conform to the schema, if they were released.
     n_iter_ : int
-        EM steps.
+        Number of EM steps.
 
     Examples
     --------
-    Two exponential laws with unknown rates, each row a waiting time:
+    A mixture of two exponential distributions with unknown rates; each row is a waiting time:
 
     >>> import numpy as np
     >>> import dpem
@@ -354,19 +361,19 @@ class PrivateEM(ModelEstimator):
         return self.model
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
-        """Draw rows from the model: free, since its parameters are released.
+        """Draw rows from the model, without any charge: its parameters are released.
 
         Parameters
         ----------
         n_samples : int, default 1
-            How many.
+            Number of rows.
         random_state : int or RandomState, optional
-            Seeds this draw; the estimator's own `random_state` unless given.
+            Seed of this draw; the `random_state` of the estimator by default.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features), or DataFrame
-            Rows; with a schema a DataFrame with its names and types.
+            Rows. With a schema, a DataFrame with its names and types.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
@@ -374,37 +381,38 @@ class PrivateEM(ModelEstimator):
         rows = np.asarray(drawn, dtype=np.float64)
         if rows.shape != (n, self.n_features_in_):
             raise InvalidArgumentError(
-                f"Expected a sample method that returns rows of shape {(n, self.n_features_in_)}, got "
-                f"{rows.shape}. Correct {type(self._model).__name__}.sample."
+                f"Expected rows of shape {(n, self.n_features_in_)} from "
+                f"{type(self._model).__name__}.sample, got {rows.shape}. Return one row for each of the n "
+                f"rows."
             )
         return self._as_declared(rows)
 
-    @available_if(_tells_components)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(_has_predict_proba)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each component for each row, (n, k), where the model has `predict_proba`.
+        """Return the probability of each component for each row, (n, k), if the model has `predict_proba`.
 
-        As sensitive as X: keep it with the data.
+        As sensitive as X: do not publish it.
         """
         check_is_fitted(self)
         rows, locked, model = self._table(X), read_only(self.parameters_), cast("Any", self._model)
         found = [np.asarray(model.predict_proba(row.copy(), locked), dtype=np.float64) for row in rows.T]
         if len({one.shape for one in found}) > 1 or any(one.ndim != 1 for one in found):
             raise InvalidArgumentError(
-                f"Expected a vector of the same length for each row, got others. Correct "
-                f"{type(model).__name__}.predict_proba."
+                f"Expected vectors of one length from {type(model).__name__}.predict_proba, got other "
+                f"results. Return a vector of the same length for every row."
             )
         return np.array(found)
 
-    @available_if(_tells_components)  # type: ignore[untyped-decorator]  # scikit-learn has no types
+    @available_if(_has_predict_proba)  # type: ignore[untyped-decorator]  # scikit-learn has no types
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Return the most probable component for each row. As sensitive as X."""
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
-        if not _tells_components(self):
+        if not _has_predict_proba(self):
             raise InvalidArgumentError(
-                f"Expected a model with a predict_proba method, got {type(self.model).__name__} without. "
-                f"Write one to predict."
+                f"Expected a model with a method predict_proba, got {type(self.model).__name__} without it. "
+                f"Implement predict_proba to predict."
             )
         return super()._predictions(rows, probabilities=probabilities)
 
@@ -421,9 +429,9 @@ class PrivateEM(ModelEstimator):
 
     def _saved_parameters(self) -> dict[str, Any]:
         saved = super()._saved_parameters()
-        saved["model"] = type(self.model).__name__  # code is not saved: `load` is given the model again
+        saved["model"] = type(self.model).__name__  # code is not saved: `load` needs the model again
         parts = getattr(self.model, "n_components", None)
-        if isinstance(parts, int | np.integer):  # a registered model is made again with as many
+        if isinstance(parts, int | np.integer):  # a registered model is created again with this number
             saved["n_components"] = int(parts)
         return saved
 
@@ -432,13 +440,17 @@ class PrivateEM(ModelEstimator):
         parameters = dict(parameters)
         parts = parameters.pop("n_components", None)
         if parts is not None and not (type(parts) is int and 1 <= parts <= _MOST_COMPONENTS):
-            raise ModelFileError("Expected a number of components in the file, got another value.")
+            raise ModelFileError(
+                f"Expected a number of components from 1 to {_MOST_COMPONENTS} in the file, got another "
+                f"value. The file is damaged: use another copy."
+            )
         if model is None:
             model = plug_in_named(str(parameters.get("model")), parts)
         if not isinstance(model, ExponentialFamily):
             raise InvalidArgumentError(
-                "Expected the plug-in model of this file, since files hold no code: dpem.load(path, "
-                "model=...), or an installed package that registers it as an entry point of dpem.models."
+                "Expected the plug-in model of this file, got none: model files contain no code. Pass it "
+                "with dpem.load(path, model=...), or install the package that registers it as an entry "
+                "point of dpem.models."
             )
         expected, given = parameters.get("model"), type(model).__name__
         if given != expected:

@@ -1,4 +1,4 @@
-"""What a researcher writes to have a model fitted privately."""
+"""The interface of plug-in models."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ __all__ = ["BlockFamily", "ExponentialFamily", "Parameters", "is_shipped", "ship
 Parameters = dict[str, "NDArray[np.float64]"]
 Family = TypeVar("Family", bound="ExponentialFamily")
 
-# Models of this package, whose proofs are known, with what they defined when they were marked: by identity,
-# since a name can be faked.
+# Models of this package, whose proofs are known, with their attributes at the time of marking. They are
+# compared by identity, because names can be faked.
 _SHIPPED: list[tuple[type, dict[str, Any]]] = []
 
 
 def shipped(kind: type[Family]) -> type[Family]:
-    """Mark a model as one of this package, whose proof is known: it may treat blocks of rows."""
+    """Mark a model of this package, whose proof is known, so that it may see blocks of rows."""
     _SHIPPED.append((kind, dict(vars(kind))))
     return kind
 
 
 def is_shipped(kind: type) -> bool:
-    """Whether a class itself, not one that it is derived from, is a model of this package, unchanged."""
+    """Whether a class itself, not a base class, is an unchanged model of this package."""
     for known, defined in _SHIPPED:
         if kind is known:
             return all(vars(kind).get(name) is value for name, value in defined.items() if callable(value))
@@ -44,29 +44,29 @@ def is_shipped(kind: type) -> bool:
 class ExponentialFamily(ABC):
     """A model with latent variables whose complete-data likelihood is in the exponential family.
 
-    Implement :meth:`start`, :meth:`expected_statistics` and :meth:`m_step`; :meth:`log_density` and
-    :meth:`sample` where they are wanted, and `predict_proba(row, parameters)`, the vector of probabilities of
-    the components, for :meth:`dpem.PrivateEM.predict`. Parameters are a dict of arrays. Private fitting under
-    both relations, accounting, the ledger, standard errors, files and replay then come free: see
-    :class:`dpem.PrivateEM`.
+    Implement :meth:`start`, :meth:`expected_statistics` and :meth:`m_step`. Optional are :meth:`log_density`,
+    :meth:`sample` and `predict_proba(row, parameters)`, which returns the probabilities of the components for
+    :meth:`dpem.PrivateEM.predict`. Parameters are a dict of arrays. :class:`dpem.PrivateEM` then provides
+    private fits under both neighbouring relations, accounting, ledger, standard errors, files and replays.
 
     Attributes
     ----------
     nonnegative : bool, default False
-        A certificate that no entry of the statistics is negative. Entries below zero are then cut to zero,
-        and replacing a row costs sqrt 2 C instead of 2 C (Eq. S-6).
+        A promise that no entry of the statistics is negative. Negative entries are then set to zero, and
+        replacing a row costs sqrt 2 C instead of 2 C (Eq. S-6).
     start_centres : int, default 0
-        How many private cluster centres the start asks for. They cost a fifth of the budget.
+        Number of private cluster centres for the start. They cost a fifth of the budget.
 
     Notes
     -----
-    A mistake in a model does not cost privacy, as far as this goes: it is called with one row at a time, on a
-    copy of itself, so that its attributes keep nothing of other rows. It is refused if its code stores to
-    globals, to variables around it or, where it sees rows, to attributes; if it reaches anything that can
-    change through globals, closures, default arguments or its class; and if code that sees rows uses modules
-    that are not known to keep nothing. Whatever it returns is cut to the norm C that was declared, rounded,
-    and checked in integers; what is no vector of finite numbers counts as zero, and so does an error. Python
-    cannot be sandboxed: code that is written to get around this reading will. Run only code that you trust.
+    Mistakes in a model cost accuracy, but not privacy, within these limits. The model is called with one row
+    at a time, on a copy of itself, so that its attributes keep nothing of other rows. It is refused if its
+    code stores to globals, to enclosing variables or, in code that sees rows, to attributes; if it reaches
+    mutable objects through globals, closures, default arguments or its class; and if code that sees rows uses
+    modules that are not known to keep nothing. Its vectors are clipped to the declared norm C, rounded, and
+    checked in integers; a result other than a vector of finite numbers counts as zero, and so does an
+    exception. Python cannot be sandboxed: code written to evade these checks will succeed. Run only code that
+    you trust.
 
     Examples
     --------
@@ -96,16 +96,16 @@ class ExponentialFamily(ABC):
     def start(
         self, schema: Schema, random_state: PublicRandom, centres: NDArray[np.float64] | None
     ) -> Mapping[str, ArrayLike]:
-        """Return the first parameters, from public knowledge and `centres` alone.
+        """Return the initial parameters, from public knowledge and `centres` alone.
 
         Parameters
         ----------
         schema : Schema
             The columns.
         random_state : RandomState
-            For a random start; it is free.
+            Source of randomness for the start, without privacy cost.
         centres : ndarray of shape (start_centres, length of `encode`), or None
-            Private cluster centres of encoded rows, where the model asks for them.
+            Private cluster centres of encoded rows, if the model asks for them.
         """
 
     @abstractmethod
@@ -115,55 +115,56 @@ class ExponentialFamily(ABC):
         Parameters
         ----------
         row : ndarray of shape (d,)
-            Cells in the user's units, inside their bounds; categories as codes from 0; NaN where missing.
+            Cells in the units of the columns, within their bounds; categories as codes from 0; NaN if
+            missing.
         parameters : dict of str to ndarray
-            Released parameters; read-only.
+            Released parameters, read-only.
 
         Returns
         -------
         array-like of shape (s,)
-            The same length for every row. One row's vector is bounded by `norm_bound` or the declared norm.
+            A vector of the same length for every row. It is clipped to `norm_bound` or the declared norm.
         """
 
     @abstractmethod
     def m_step(
         self, statistics: NDArray[np.float64], parameters: Parameters, n_rows: float, noise: float
     ) -> Mapping[str, ArrayLike]:
-        """Return the next parameters from noisy sums over all rows. It must accept any numbers.
+        """Return the next parameters from noisy sums over all rows. The method must accept any numbers.
 
         Parameters
         ----------
         statistics : ndarray of shape (s,)
-            The sum of all rows' vectors, with noise.
+            Sum of the vectors of all rows, with noise.
         parameters : dict of str to ndarray
-            The parameters before.
+            Current parameters.
         n_rows : float
-            The number of rows; noisy where it is private.
+            Number of rows, noisy if it is private.
         noise : float
             Standard deviation of the noise on each entry.
         """
 
     def norm_bound(self, schema: Schema) -> float | None:  # noqa: ARG002
-        """Return a proved bound on the Euclidean norm of one row's vector, or None.
+        """Return a proven bound on the Euclidean norm of one row's vector, or None.
 
-        It is checked row by row: where the proof is wrong, vectors are cut, and privacy stays. Without a
-        bound the user declares a norm, ``PrivateEM(..., clip_norm=C)``.
+        Vectors are clipped to the bound, so that a wrong proof does not cost privacy. Without a bound, the
+        user declares a norm: ``PrivateEM(..., clip_norm=C)``.
         """
         return None
 
     def trial_schema(self) -> Schema:
-        """Return columns that the audit and conformance tests of a registered model generate rows for.
+        """Return the columns of generated rows for the audit and the conformance tests of a registered model.
 
-        Unless overridden: one column of numbers within 0 and 1.
+        By default, one column of numbers from 0 to 1.
         """
         from dpem.data import Schema  # noqa: PLC0415  (help and version stay quick)
 
         return Schema({"x": {"kind": "continuous", "bounds": [0, 1]}})
 
     def encode(self, row: NDArray[np.float64], schema: Schema) -> ArrayLike:
-        """Return the vector, of norm at most 1, that private clusters of the start are made of.
+        """Return one row as a vector of norm at most 1, for the private cluster centres of the start.
 
-        Unless overridden: the cells in units of their bounds, over sqrt(d).
+        By default, the cells scaled by their bounds to 0 to 1, over sqrt(d).
         """
         low, high = schema.bounds
         return np.asarray(np.nan_to_num((row - low) / (high - low), nan=0.5) / np.sqrt(len(row)))
@@ -171,14 +172,15 @@ class ExponentialFamily(ABC):
     def log_density(self, row: NDArray[np.float64], parameters: Parameters) -> float:  # noqa: ARG002
         """Return the log-density of one row."""
         raise InvalidArgumentError(
-            f"Expected a model with a log_density method, got {type(self).__name__} without. Write one to "
-            f"score."
+            f"Expected a model with a method log_density, got {type(self).__name__} without it. Implement "
+            f"log_density to compute scores."
         )
 
     def sample(self, n: int, parameters: Parameters, random_state: PublicRandom) -> ArrayLike:  # noqa: ARG002
         """Draw n rows, (n, d)."""
         raise InvalidArgumentError(
-            f"Expected a model with a sample method, got {type(self).__name__} without. Write one to sample."
+            f"Expected a model with a method sample, got {type(self).__name__} without it. Implement sample "
+            f"to draw rows."
         )
 
     @staticmethod
@@ -193,7 +195,7 @@ class ExponentialFamily(ABC):
         norm_bound: float | None = None,
         nonnegative: bool = False,
     ) -> ExponentialFamily:
-        """Build a model from functions with the arguments of the methods, `self` left out.
+        """Create a model from functions with the arguments of the methods, without `self`.
 
         Examples
         --------
@@ -218,9 +220,9 @@ class ExponentialFamily(ABC):
 
 
 class ModelOfFunctions(ExponentialFamily):
-    """A model of functions."""
+    """A model built from functions."""
 
-    predict_proba: Callable[..., ArrayLike]  # where one is given
+    predict_proba: Callable[..., ArrayLike]  # if given
 
     def __init__(
         self,
@@ -261,10 +263,11 @@ class ModelOfFunctions(ExponentialFamily):
 
 
 class BlockFamily(ExponentialFamily):
-    """A model of this package that treats blocks of rows at once, each row by itself.
+    """A model of this package that processes blocks of rows, each row separately.
 
-    Not for use elsewhere: nothing but its proof keeps one row out of another's vector. Each method must be
-    built of operations on single elements in a fixed order; tests compare blocks with single rows bit by bit.
+    Only for models of this package, because nothing but a proof keeps the vectors of different rows separate.
+    Each method must consist of operations on single elements in a fixed order; tests compare blocks with
+    single rows bit by bit.
     """
 
     @abstractmethod
@@ -280,5 +283,5 @@ class BlockFamily(ExponentialFamily):
         return self.statistics_of_rows(row[:, None], parameters)[:, 0]
 
     def encode(self, row: NDArray[np.float64], schema: Schema) -> NDArray[np.float64]:
-        """Return one row, encoded."""
+        """Return the encoding of one row."""
         return self.encode_rows(row[:, None], schema)[:, 0]

@@ -1,4 +1,4 @@
-"""Private EM of a plug-in model: an optional private start, then steps of one clipped statistic each."""
+"""Private EM of a plug-in model: an optional private start, then steps that release one clipped sum each."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ _PLAIN_ROWS = 4096
 _ROWS, _START = 0.03, 0.20
 _START_STEPS = 4
 _GROWTH = 2.0  # of the budget from the first EM step to the last
-_FORGET = 0.8  # what earlier sums keep of their weight at every step of the second half
+_FORGET = 0.8  # factor on the weight of earlier sums at every step of the second half
 
 
 @dataclass(frozen=True)
 class ModelRequest:
-    """What is asked for: public arguments alone."""
+    """The public arguments of a fit."""
 
     model: ExponentialFamily
     grid: TableGrid
@@ -73,7 +73,7 @@ class ModelRequest:
     iterations: int
 
     def plan(self, **terms: Unpack[Terms]) -> Plan:
-        """Return all stages."""
+        """Return the plan of all stages."""
         adjacency = terms["adjacency"]
         stages, left = [], 1.0
         if not adjacency.n_rows_public:
@@ -88,10 +88,10 @@ class ModelRequest:
         return Plan.build(stages, **terms)
 
     def statistic(self, parameters: Parameters) -> ClippedStatistic:
-        """Return the statistic under these parameters."""
+        """Return the statistic for given parameters."""
         shape = self.shape
         if not treats_blocks(self.model):
-            refuse_memory(self.model)  # an M-step may have given it something that rows would share
+            refuse_memory(self.model)  # an M-step may have stored something that rows would share
         return ClippedStatistic(
             self.model, read_only(parameters), self.grid, shape.n_statistics, shape.norm, shape.nonnegative
         )
@@ -99,18 +99,18 @@ class ModelRequest:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Released parameters, and the average of past sums that led to them."""
+    """Released parameters, and the averaged sums behind them."""
 
     parameters: Parameters
     step: int
     average: NDArray[np.float64]
-    weight: float  # of the average
-    variance: float  # of its noise, times weight^2
+    weight: float  # weight of the average
+    variance: float  # variance of its noise, times weight^2
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One EM step (an `EMModel`): sums are averaged with those of the steps before, from halfway on."""
+    """One EM step (an `EMModel`); in the second half, sums are averaged with those of the steps before."""
 
     request: ModelRequest
     n_rows: float
@@ -120,7 +120,7 @@ class _Step:
         return self.request.statistic(parameters.parameters)
 
     def m_step(self, parameters: _State, released: ReleasedStatistics) -> _State:
-        """Average, then ask the model."""
+        """Average the sums and run the model's M-step on the average."""
         sums, noise = self.statistic(parameters).read(released)
         weight, kept, variance = noise**-2.0, 0.0, 0.0
         if parameters.step >= max(1, self.request.iterations // 2):
@@ -133,23 +133,24 @@ class _Step:
             kept + weight,
             variance + weight**2 * noise**2,
         )
-        return replace(after, parameters=self.ask(parameters.parameters, average, self.noise(after)))
+        return replace(after, parameters=self.model_step(parameters.parameters, average, self.noise(after)))
 
     def noise(self, state: _State) -> float:
         """Return the standard deviation of the noise on the averaged sums."""
         return math.sqrt(state.variance) / state.weight
 
-    def ask(self, before: Parameters, sums: NDArray[np.float64], noise: float) -> Parameters:
-        """Return the model's M-step; the parameters before where it fails, since the step is paid for."""
+    def model_step(self, before: Parameters, sums: NDArray[np.float64], noise: float) -> Parameters:
+        """Return the result of the model's M-step, or the earlier parameters if it fails."""
         model = self.request.model
         try:
             copies = {key: value.copy() for key, value in before.items()}
             with np.errstate(all="ignore"):
                 after = model.m_step(sums.copy(), copies, self.n_rows, noise)
             return checked_parameters(after, f"{type(model).__name__}.m_step", like=before)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is about released values)
+        except Exception as error:  # noqa: BLE001  (the exception depends on released values only)
             warn(
-                f"A step of {type(model).__name__} was left out: its m_step failed on noisy sums ({error}).",
+                f"Expected {type(model).__name__}.m_step to accept any noisy sums, got an exception "
+                f"({error}). The step was skipped. Correct m_step before the next fit.",
                 ModelWarning,
             )
             return before
@@ -157,7 +158,7 @@ class _Step:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """A finished fit; `redraw` gives parameters under fresh noise."""
+    """The result of a fit; `redraw` repeats the last M-step with fresh noise."""
 
     parameters: Parameters
     redraw: Callable[[PublicRandom], Parameters]
@@ -170,7 +171,7 @@ def fit_model(
     random_state: PublicRandom,
     progress: Progress,
 ) -> FittedModel:
-    """Run all stages."""
+    """Run all stages of the fit."""
     n = gate.n_rows = float(n_rows) if n_rows is not None else _noisy_rows(gate)
     centres = None
     if request.model.start_centres:
@@ -195,7 +196,7 @@ def fit_model(
     def redraw(random_state: PublicRandom) -> Parameters:
         noise = step.noise(last)
         sums = last.average + random_state.normal(0.0, noise, size=len(last.average))
-        return step.ask(before.parameters, sums, noise)
+        return step.model_step(before.parameters, sums, noise)
 
     return FittedModel(last.parameters, redraw)
 
@@ -212,7 +213,7 @@ def fit_plain_model(
     tol: float,
     progress: Progress,
 ) -> tuple[Parameters, int]:
-    """Run EM without privacy until no parameter changes by more than `tol`: no cut, no rounding, no noise."""
+    """Run EM without clipping, rounding and noise, until no parameter changes by more than `tol`."""
     model, schema, shape = request.model, request.grid.schema, request.shape
     rows = source.in_memory()
     centres = None
@@ -239,13 +240,13 @@ def fit_plain_model(
 
 
 def noise_of_statistics(request: ModelRequest, plan: Plan, n_rows: int) -> list[ExpectedNoise]:
-    """Return the noise of the mean of a row's statistics within a component, over the norm they are cut to.
+    """Return the noise of the mean statistics within a component, relative to the clipping norm.
 
-    Sums of the second half of the steps are averaged by their precision.
+    Sums of the second half of the steps are averaged, weighted by precision.
     """
     steps = plan.numbered("em")
     statistic = request.statistic({})
     precision = sum((statistic.unit / stage.noise_stddev) ** 2 for stage in steps[len(steps) // 2 :])
     size = max(request.model.start_centres, 1) / n_rows / math.sqrt(precision)
-    against = "the norm that a row's statistics are cut to"
+    against = "the norm to which a row's statistics are clipped"
     return [ExpectedNoise("statistics of a component", None, size, None, size, against)]

@@ -1,17 +1,17 @@
-"""Where a plug-in model could keep something of a row beyond itself.
+"""Refuse plug-in models that could remember a row while they handle another.
 
-Every row is met by a copy of the model, so that its attributes forget. Not copied are its classes, the
-default arguments and closures of its functions, what its modules hold, and all that these reach. Before
-anything is charged, the compiled code that sees rows is read (`dpem.plugin.code`), and the model's
-attributes are compared with those of two copies. A model is refused if such code stores to a global, to a
-variable around it or to an attribute, or reaches anything that can change, or library code that is not known
-to keep nothing.
+Each row gets a copy of the model, so that its attributes remember nothing. Not copied are its classes, the
+default arguments and closures of its functions, the contents of its modules, and everything reachable from
+these. Before anything is charged, the compiled code that sees rows is inspected (`dpem.plugin.code`), and the
+attributes of the model are compared with those of two copies. A model is refused if such code stores to a
+global, to an enclosing variable or to an attribute, or if it reaches a mutable object or library code that is
+not known to keep nothing.
 
-Code that never sees rows (`__init__`, `start`, `m_step`, `sample`, `norm_bound`, `trial_schema`) is free. It
-may set attributes, which are compared again.
+Code that never sees rows (`__init__`, `start`, `m_step`, `sample`, `norm_bound`, `trial_schema`) is not
+restricted. It may set attributes, which are compared again.
 
-This finds mistakes and plain tricks. It is no sandbox: Python has none, and code that is written to get
-around this reading will (docs/background/known-vulnerabilities.md). Run only models that you trust.
+This detects mistakes and simple tricks. It is not a sandbox: Python has none, and code written to evade the
+inspection will succeed (docs/background/known-vulnerabilities.md). Run only models that you trust.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Generic
 import numpy as np
 
 from dpem.errors import InvalidArgumentError
-from dpem.plugin.code import _OWN, CodeReading, is_fixed, wrapped_functions
+from dpem.plugin.code import _GENERATED, CodeReading, is_fixed, wrapped_functions
 from dpem.plugin.family import BlockFamily, ExponentialFamily, ModelOfFunctions, is_shipped
 from dpem.plugin.pure_library import is_installed, is_library
 
@@ -56,14 +56,14 @@ _REFUSED = {
 
 
 def refuse_memory(model: ExponentialFamily) -> None:
-    """Raise where a model could remember rows outside its own attributes."""
+    """Raise if a model could remember rows outside its attributes."""
     name = type(model).__name__
     for where in _findings(model):
         raise InvalidArgumentError(
-            f"Expected a model that keeps nothing between rows, got {name} with {where}. Keep what is fixed "
-            f"in an attribute of the model (self. ..., set in __init__) or in a locked array "
-            f"(.setflags(write=False)), and what belongs to one row in local variables: each row is met by a "
-            f"fresh copy."
+            f"Expected a model that keeps nothing between rows, got {name} with {where}. Keep constants in "
+            f"an attribute of the model (self. ..., set in __init__) or in a read-only array "
+            f"(.setflags(write=False)), and values of one row in local variables: each row gets a fresh copy "
+            f"of the model."
         )
 
 
@@ -73,13 +73,13 @@ def _findings(model: ExponentialFamily) -> Iterator[str]:
     for kind in own:
         words: Any = (kind.__doc__ or "", kind.__module__)
         if not all(isinstance(word, str) for word in words):
-            yield "a documentation or module that is not text"
+            yield "a docstring or module name that is not text"
         for name, value in vars(kind).items():
             if name in _REFUSED and not (name == "__setattr__" and dataclasses.is_dataclass(kind)):
                 yield f"a method {name!r} of its own"
             elif name == "_abc_impl" and type(value).__module__ != "_abc":
                 yield f"the class attribute {name!r}"
-            elif name not in _OWN:
+            elif name not in _GENERATED:
                 definitions.setdefault(name, []).append(value)
     reading = CodeReading(definitions, (*_BASES, *type(model).__mro__))
     if not is_installed(type(type(model))):
@@ -92,7 +92,7 @@ def _findings(model: ExponentialFamily) -> Iterator[str]:
 
 
 def _attributes(model: ExponentialFamily, reading: CodeReading) -> Iterator[str]:
-    """Yield attributes that copies share, and read code in them."""
+    """Yield attributes that copies share, and findings about code in attributes."""
     copies = [copy.deepcopy(model) for _ in range(2)]
     seen: dict[int, str] = {}
     for one in (model, *copies):
@@ -101,11 +101,11 @@ def _attributes(model: ExponentialFamily, reading: CodeReading) -> Iterator[str]
         new: dict[int, str] = {}
         for place, value in _reached(one):
             if id(value) in seen and not _may_be_shared(value):
-                yield f"the attribute {place!r}, which copies share"
+                yield f"the attribute {place!r}, which is shared by copies"
             new[id(value)] = place
             if place in _FUNCTIONS_WITHOUT_ROWS or one is not model:
                 continue
-            if isinstance(value, types.MethodType):  # its object is copied with it
+            if isinstance(value, types.MethodType):  # a copy of the method has a copy of its object
                 yield from reading.value(value.__func__, f"{place.lstrip('_')!r}")
             elif _is_code(value):
                 yield from reading.value(value, f"{place.lstrip('_')!r}")
@@ -117,7 +117,7 @@ def _attributes(model: ExponentialFamily, reading: CodeReading) -> Iterator[str]
 
 
 def _reached(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield all that a model's attributes hold, at any depth, with the attribute's name."""
+    """Yield all objects reachable from a model's attributes, with the name of the attribute."""
     known: set[int] = {id(model)}
     waiting = list(_held(model))
     while waiting:
@@ -137,11 +137,11 @@ def _reached(model: Any) -> Iterator[tuple[str, Any]]:
         elif isinstance(value, collections.deque):
             waiting += [(place, part) for part in value]
         elif not isinstance(value, type | types.ModuleType) and not is_installed(type(value)):
-            waiting += [(place, part) for _, part in _held(value)]  # a library's object is copied as a whole
+            waiting += [(place, part) for _, part in _held(value)]  # library objects are copied as a whole
 
 
 def _held(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the attributes of an object, in its dictionary and in slots."""
+    """Yield the attributes of an object, from its dictionary and its slots."""
     yield from getattr(value, "__dict__", {}).items()
     for kind in type(value).__mro__:
         slots = vars(kind).get("__slots__", ())
@@ -158,12 +158,12 @@ def _is_code(value: Any) -> bool:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is data of Python's or NumPy's own types."""
+    """Whether a value is data of a built-in type or a NumPy array."""
     return type(value) in (dict, list, tuple, set, frozenset, np.ndarray) or is_fixed(value)
 
 
 def _may_be_shared(value: Any) -> bool:
-    """Whether copies may hold the same object: what cannot change, and code, which is read."""
+    """Whether copies may share an object: immutable objects, and code, which is inspected."""
     if (
         is_fixed(value)
         or is_library(value)
@@ -171,5 +171,5 @@ def _may_be_shared(value: Any) -> bool:
     ):
         return True
     if isinstance(value, tuple | frozenset):
-        return True  # what is inside is compared by itself
+        return True  # its items are compared separately
     return type(value).__module__ in {"decimal", "fractions", "re", "datetime"} and is_installed(type(value))

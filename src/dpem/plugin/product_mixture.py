@@ -1,13 +1,14 @@
-r"""Mixtures of independent columns, each of an exponential family, as plug-in models.
+r"""Mixtures of independent columns, each from an exponential family, as plug-in models.
 
-Given its component, a row's cells are independent. Every cell has features f, not negative and of norm at
-most 1 (a category: one-hot; a count: its part of the bound), and the log-density of a row is linear in them:
+Given its component, the cells of a row are independent. Each cell has features f, not negative and of norm at
+most 1: a one-hot vector for a category, the count over its bound for a count. The log-density of a row is
+linear in the features:
 
     log p(x, k) = log w_k + c_k + sum_f eta_kf f(x).
 
 The expected statistics are (g_k, g_k f)_k with responsibilities g. With m columns their squared norm is
 sum_k g_k^2 (1 + |f|^2) <= 1 + m, whatever K, and no entry is negative: Eq. (S-14). A missing cell has no
-features. All work is on single elements in a fixed order: no row changes another's bits.
+features. All operations are on single elements in a fixed order, so that no row changes the bits of another.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CategoricalFamily", "PoissonFamily", "ProductMixture"]
 
-_SMALLEST = 1e-6  # of a probability, and of a mean over its bound
-_UNSURE = 0.2  # what a start from cluster centres keeps of the mean of all
+_SMALLEST = 1e-6  # probability, and mean over its bound
+_SHRINKAGE = 0.2  # of starting cluster centres towards their mean
 
 
 @shipped
 class ProductMixture(BlockFamily):
-    """What the mixtures of independent columns share: weights, responsibilities, and the shape of sums."""
+    """The common part of mixtures of independent columns: weights, responsibilities and sums."""
 
     nonnegative = True
 
@@ -51,28 +52,28 @@ class ProductMixture(BlockFamily):
 
     @abstractmethod
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return features (f, n) of rows (d, n); zero where a cell is missing."""
+        """Return features (f, n) of rows (d, n); those of missing cells are zero."""
 
     @abstractmethod
     def natural(self, parameters: Parameters) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return eta (k, f) and c (k, d): of every column, since a missing cell has none."""
+        """Return eta (k, f), and c (k, d) for each column separately, because missing cells have none."""
 
     @abstractmethod
     def check_parameters(self, parameters: Parameters) -> None:
-        """Raise where parameters out of a file are none of this model."""
+        """Raise unless parameters loaded from a file are valid for this model."""
 
     @abstractmethod
-    def cells(
+    def column_parameters(
         self, sums: NDArray[np.float64], counts: NDArray[np.float64], noise: float
     ) -> dict[str, NDArray[np.float64]]:
-        """Return the parameters of the columns from noisy sums of features (k, f) and sound counts (k,)."""
+        """Return the parameters of columns from noisy sums of features (k, f) and positive counts (k,)."""
 
     def norm_bound(self, schema: Schema) -> float:
-        """Return sqrt(1 + m), rounded up."""
+        """Return sqrt(1 + m) for m columns, rounded up."""
         return math.nextafter(math.sqrt(1 + len(schema.columns)), math.inf)
 
     def log_joint(self, rows: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
-        """Return log p(x, k) of rows (d, n), up to what does not depend on k, (k, n)."""
+        """Return log p(x, k) of rows (d, n), up to terms that do not depend on k, (k, n)."""
         eta, constants = self.natural(parameters)
         joint = np.repeat(np.log(parameters["weights"])[:, None], rows.shape[1], axis=1)
         for constant, column in zip(constants.T, rows, strict=True):
@@ -99,7 +100,7 @@ class ProductMixture(BlockFamily):
     def start(
         self, schema: Schema, random_state: PublicRandom, centres: NDArray[np.float64] | None
     ) -> dict[str, NDArray[np.float64]]:
-        """Start at the cluster centres, drawn a little to their mean; a single component in the middle."""
+        """Start at the cluster centres, slightly shrunk, or in the middle of bounds for one component."""
         k = self.n_components
         if centres is None:
             low, high = schema.bounds
@@ -107,9 +108,9 @@ class ProductMixture(BlockFamily):
             features = np.repeat(self.features(middle).T, k, axis=0)
         else:
             features = np.maximum(centres, 0.0) * math.sqrt(self.n_columns)
-            features = (1 - _UNSURE) * features + _UNSURE * features.mean(axis=0)
+            features = (1 - _SHRINKAGE) * features + _SHRINKAGE * features.mean(axis=0)
             features = features * random_state.uniform(0.95, 1.05, size=features.shape)
-        return {"weights": np.full(k, 1 / k), **self.cells(features, np.ones(k), 0.0)}
+        return {"weights": np.full(k, 1 / k), **self.column_parameters(features, np.ones(k), 0.0)}
 
     def m_step(
         self,
@@ -118,13 +119,16 @@ class ProductMixture(BlockFamily):
         n_rows: float,
         noise: float,
     ) -> dict[str, NDArray[np.float64]]:
-        """Return sound weights, and columns whose components are drawn together as far as noise explains."""
+        """Return valid weights, and components shrunk to each other by as much as noise explains."""
         k = self.n_components
         weights = count_weights(statistics[:k], max(noise, 1e-9), n_rows)
-        return {"weights": weights, **self.cells(statistics[k:].reshape(k, -1), weights * n_rows, noise)}
+        return {
+            "weights": weights,
+            **self.column_parameters(statistics[k:].reshape(k, -1), weights * n_rows, noise),
+        }
 
     def labels(self, n: int, parameters: Parameters, random_state: PublicRandom) -> NDArray[np.intp]:
-        """Draw components for n rows, in rising order."""
+        """Draw components for n rows, in increasing order."""
         weights = parameters["weights"] / parameters["weights"].sum()
         return np.repeat(np.arange(self.n_components), random_state.multinomial(n, weights))
 
@@ -143,7 +147,7 @@ class ProductMixture(BlockFamily):
         """Return log p(x) of the known cells of rows (d, n)."""
 
     def log_density(self, row: NDArray[np.float64], parameters: Parameters) -> float:
-        """Return that of one row."""
+        """Return log p(x) of the known cells of one row."""
         return float(self.log_density_of_rows(row[:, None], parameters)[0])
 
     def _log_sum(self, rows: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
@@ -151,10 +155,10 @@ class ProductMixture(BlockFamily):
         return np.asarray(largest + np.log(total))
 
 
-def _drawn_together(
+def _shrunk_to_mean(
     raw: NDArray[np.float64], counts: NDArray[np.float64], noise: float
 ) -> NDArray[np.float64]:
-    """Draw rows of means (k, l) to their common mean by as much as noise alone would move them."""
+    """Shrink rows of means (k, l) towards their common mean by as much as noise explains."""
     common = (counts / counts.sum()) @ raw
     energy = ((raw - common) ** 2).sum(axis=1)
     kept = kept_part(energy, raw.shape[1] * (noise / counts) ** 2)
@@ -163,12 +167,12 @@ def _drawn_together(
 
 @shipped
 class CategoricalFamily(ProductMixture):
-    """Latent classes: in each component every column has a table of probabilities."""
+    """Latent classes: each component has a table of probabilities for every column."""
 
     def __init__(self, n_components: int, sizes: tuple[int, ...], first: tuple[float, ...]) -> None:
         super().__init__(n_components, len(sizes))
         self.sizes = sizes
-        self.first = first  # each column's first code, or whole number
+        self.first = first  # first code, or smallest whole number, of each column
 
     def features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return one-hot codes."""
@@ -180,7 +184,7 @@ class CategoricalFamily(ProductMixture):
         return np.stack(hot)
 
     def check_parameters(self, parameters: Parameters) -> None:
-        """Raise unless there are weights, and probabilities of each column's categories, none zero."""
+        """Raise unless there are weights, and positive probabilities of the categories of each column."""
         k = self.n_components
         require_numbers(parameters, {"weights": (k,), "probabilities": (k, sum(self.sizes))})
         for law in (parameters["weights"], *self.tables(parameters)):
@@ -196,15 +200,15 @@ class CategoricalFamily(ProductMixture):
         eta = np.log(parameters["probabilities"])
         return eta, np.zeros((self.n_components, self.n_columns))
 
-    def cells(
+    def column_parameters(
         self, sums: NDArray[np.float64], counts: NDArray[np.float64], noise: float
     ) -> dict[str, NDArray[np.float64]]:
-        """Return tables (k, f) whose probabilities sum to 1 within each column, none zero."""
+        """Return tables (k, f) of positive probabilities that sum to 1 within each column."""
         tables = []
         for part in np.split(sums, np.cumsum(self.sizes)[:-1], axis=1):
-            # Rows whose cell is missing are in no sum: the known ones are what probabilities are parts of.
+            # Rows with a missing cell are in no sum: divide by the number of known cells.
             known = np.clip(part.sum(axis=1), 0.05 * counts + 1e-9, counts)
-            raw = _drawn_together(part / known[:, None], known, noise)
+            raw = _shrunk_to_mean(part / known[:, None], known, noise)
             least = np.clip(noise / known, _SMALLEST, 0.2 / part.shape[1])
             tables.append(
                 np.stack(
@@ -231,7 +235,7 @@ class CategoricalFamily(ProductMixture):
 
 @shipped
 class PoissonFamily(ProductMixture):
-    """Counts: in each component every column has a mean."""
+    """Counts: each component has a mean for every column."""
 
     def __init__(self, n_components: int, bounds: tuple[float, ...]) -> None:
         super().__init__(n_components, len(bounds))
@@ -256,19 +260,19 @@ class PoissonFamily(ProductMixture):
         means = parameters["means"]
         return np.log(means) * np.array(self.bounds), -means
 
-    def cells(
+    def column_parameters(
         self, sums: NDArray[np.float64], counts: NDArray[np.float64], noise: float
     ) -> dict[str, NDArray[np.float64]]:
-        """Return means (k, d) between a little and the bound."""
+        """Return means (k, d), positive and at most the bounds."""
         parts = sums / counts[:, None]
         if noise > 0:
             parts = np.stack(
-                [_drawn_together(part[:, None], counts, noise)[:, 0] for part in parts.T], axis=1
+                [_shrunk_to_mean(part[:, None], counts, noise)[:, 0] for part in parts.T], axis=1
             )
         return {"means": np.clip(parts, _SMALLEST, 1.0) * np.array(self.bounds)}
 
     def log_density_of_rows(self, rows: NDArray[np.float64], parameters: Parameters) -> NDArray[np.float64]:
-        """Return the log-probability, with the factorials that all components share."""
+        """Return the log-probability, including the factorials."""
         shared = np.where(np.isnan(rows), 0.0, special.gammaln(np.nan_to_num(rows) + 1)).sum(axis=0)
         return np.asarray(self._log_sum(rows, parameters) - shared)
 

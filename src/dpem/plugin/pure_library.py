@@ -1,7 +1,7 @@
-"""Library code that plug-in models may use on rows: known by identity, since a name can be faked.
+"""Library code that plug-in models may use on rows, identified by object identity: names can be faked.
 
-Functions and classes of these modules keep nothing of what they are given. What does (generators, files,
-error settings, uninitialised memory) is left out by name.
+Functions and classes of these modules keep nothing of their arguments. Exceptions (generators, files, error
+settings, uninitialised memory) are excluded by name.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ _MODULES = [
     "scipy.special",
     "scipy.stats",
 ]
-# Of these modules, what keeps or shows what it is given, or returns what others left in memory.
-_LEFT_OUT = [
+# Names in these modules that keep or show their arguments, or return uninitialised memory.
+_EXCLUDED = [
     "attrgetter",
     "methodcaller",
     "cache",
@@ -91,7 +91,7 @@ _LEFT_OUT = [
     "test",
     "seterr",
 ]
-_OK_TO_SET = {("numpy", "seterr")}  # for one row alone: every row begins with settings of its own
+_ALLOWED = {("numpy", "seterr")}  # lasts for one row only: settings are reset for every row
 
 SAFE_BUILTINS = frozenset(
     [
@@ -167,23 +167,23 @@ def _pure_modules() -> dict[int, types.ModuleType]:
 
 @cache
 def _library() -> dict[int, Any]:
-    """Return functions and classes of pure modules by identity; held, so that ids stay theirs."""
+    """Return functions and classes of pure modules by id; references keep the ids valid."""
     found: dict[int, Any] = {}
     for module in _pure_modules().values():
         for name, value in vars(module).items():
-            left_out = name in _LEFT_OUT and (module.__name__, name) not in _OK_TO_SET
-            if not left_out and not name.startswith("_") and callable(value):
+            excluded = name in _EXCLUDED and (module.__name__, name) not in _ALLOWED
+            if not excluded and not name.startswith("_") and callable(value):
                 found[id(value)] = value
     return found
 
 
 def is_pure_module(module: Any) -> bool:
-    """Whether a module is one of those whose functions keep nothing."""
+    """Whether a module is one of the modules whose functions keep nothing."""
     return id(module) in _pure_modules()
 
 
 def is_library(value: Any) -> bool:
-    """Whether a function, class or object is one of a pure module's own."""
+    """Whether a function, class or object belongs to a pure module."""
     return id(value) in _library()
 
 
@@ -203,7 +203,7 @@ def is_installed_module(module: Any) -> bool:
 
 
 def is_installed(kind: type) -> bool:
-    """Whether a class is defined in such a module, under its own name."""
+    """Whether a class is defined, under its own name, in a module of Python or an installed package."""
     module = sys.modules.get(kind.__module__)
     found: Any = module
     for part in kind.__qualname__.split("."):

@@ -1,7 +1,7 @@
-"""Plug-in models that other packages register, as entry points of the group `dpem.models`.
+"""Plug-in models that other packages register as entry points of the group `dpem.models`.
 
-Registration confers no trust: `dpem.PrivateEM` fits such a class, reads its code and isolates it like that of
-any plug-in.
+Registration confers no trust: `dpem.PrivateEM` checks and isolates the code of such a class like that of any
+plug-in model.
 """
 
 from __future__ import annotations
@@ -28,34 +28,40 @@ GROUP = "dpem.models"
 
 @dataclass(frozen=True)
 class PlugInEntry(ModelEntry):
-    """A plug-in model of another package, fitted by `dpem.PrivateEM` like any other."""
+    """A registered plug-in model of another package, to be fitted by `dpem.PrivateEM`."""
 
     family: type[ExponentialFamily] | None = None
 
     def _estimator(self, parts: int | None, **arguments: Any) -> PrivateEstimator:
-        from dpem.plugin.estimator import PrivateEM  # noqa: PLC0415  (which imports this)
+        from dpem.plugin.estimator import PrivateEM  # noqa: PLC0415  (it imports this module)
 
         return PrivateEM(self.plug_in(parts), **arguments)
 
     def plug_in(self, parts: int | None = None) -> ExponentialFamily:
-        """Return the model; `parts` is its argument `n_components`, where it has one: 2 if it needs one."""
+        """Return the model; `parts` is its `n_components`, if it has that argument (2 if it is required)."""
         if self.family is None:
-            raise InvalidArgumentError(f"Expected a class for the registered model {self.name!r}, got none.")
+            raise InvalidArgumentError(
+                f"Expected a class for the registered model {self.name!r}, got none. Correct the package "
+                f"that registers it."
+            )
         takes = self.argument_of_parts
         if parts is None and (takes is None or takes.default is not takes.empty):
             return self.family()
         if takes is None:
-            raise InvalidArgumentError(f"Expected no --components with --model {self.name}: it has none.")
+            raise InvalidArgumentError(
+                f"Expected no --components with --model {self.name}, got {parts}. This model has no "
+                f"n_components: leave the option out."
+            )
         return self.family(n_components=2 if parts is None else parts)  # type: ignore[call-arg]
 
     @property
     def argument_of_parts(self) -> inspect.Parameter | None:
-        """The argument `n_components` of the class, where it has one."""
+        """The argument `n_components` of the class, or None."""
         return inspect.signature(cast("Any", self.family)).parameters.get("n_components")
 
 
 def registered_points() -> dict[str, EntryPoint]:
-    """Return the entry points of other packages by name. No code of theirs is imported."""
+    """Return the entry points of other packages by name, without importing their code."""
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
@@ -76,14 +82,14 @@ def entry_of(point: EntryPoint) -> PlugInEntry:
 def plug_in_named(class_name: str, parts: int | None = None) -> ExponentialFamily | None:
     """Return a registered plug-in model by the name of its class, or None."""
     for point in registered_points().values():
-        if point.attr.rpartition(".")[2] == class_name:  # no other class is imported
+        if point.attr.rpartition(".")[2] == class_name:  # other classes are not imported
             entry = entry_of(point)
             return entry.plug_in(None if entry.argument_of_parts is None else parts)
     return None
 
 
 def trial_of(point: EntryPoint) -> Trial:
-    """Return a small fit on columns that the model names itself. Its code is imported when it is fitted."""
+    """Return a small fit on the model's trial columns. Its code is imported only by the fit."""
     from dpem.estimator.trials import Trial, rows_of  # noqa: PLC0415  (help and version stay quick)
 
     def fit(**arguments: Any) -> PrivateEstimator:

@@ -1,4 +1,4 @@
-"""What the audit plays of plug-in models: one that is sound, and one that breaks all that it says."""
+"""Small fits of plug-in models for the audit: valid ones, and one that breaks all its promises."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ class Mean(ExponentialFamily):
         return {"mean": np.zeros(3)}
 
     def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:  # noqa: ARG002
-        """Return the row, in a ball of radius 1."""
+        """Return the row, scaled into a ball of radius 1."""
         return row / 6
 
     def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002
@@ -27,7 +27,7 @@ class Mean(ExponentialFamily):
         return {"mean": statistics * 6 / n_rows}
 
     def norm_bound(self, schema: Any) -> float:  # noqa: ARG002
-        """Return 1: three numbers within 3 have norm below 6."""
+        """Return 1: three numbers from -3 to 3 have a norm below 6."""
         return 1.0
 
 
@@ -50,7 +50,7 @@ class _Means(ExponentialFamily):
 
 
 class _Unruly(ExponentialFamily):
-    """A plug-in model that breaks its certificate on one rare row, and remembers rows where it can."""
+    """A plug-in model that breaks its promises on one rare row, and tries to remember rows."""
 
     nonnegative = True
 
@@ -58,10 +58,10 @@ class _Unruly(ExponentialFamily):
         return {"mean": np.zeros(2)}
 
     def expected_statistics(self, row: Any, parameters: dict[str, Any]) -> Any:
-        rare = row[0] == 50.0  # a cell that hostile tables hold
+        rare = row[0] == 50.0  # a cell of hostile tables
         seen = np.nan_to_num(row)
-        if isinstance(parameters, dict):  # on made-up rows it is locked
-            seen = parameters.setdefault("seen", seen)  # this row, unless others can be reached through it
+        if isinstance(parameters, dict):  # on generated rows it is read-only
+            seen = parameters.setdefault("seen", seen)  # this row, unless the dict is shared with other rows
         return seen * (-1e3 if rare else 0.0099)
 
     def m_step(self, statistics: Any, parameters: Any, n_rows: float, noise: Any) -> dict[str, Any]:  # noqa: ARG002

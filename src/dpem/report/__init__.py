@@ -1,6 +1,6 @@
-"""A report of a released model: one page of HTML that needs nothing else.
+"""A report of a released model, as one self-contained HTML file.
 
-May import: the registry, estimators, the privacy core's statements. Never sees: rows, a particular model.
+May import: the registry, estimators, privacy statements. Never sees: rows, a particular model.
 """
 
 from dpem.estimator.summary import column_names

@@ -1,4 +1,4 @@
-"""What a report says, gathered from a released model, its plan and its ledger."""
+"""The contents of a report, collected from a released model, its plan and its ledger."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dpem.planner import plan as planned
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent, flatten
 from dpem.privacy.statement import BOUNDS_SOURCES
-from dpem.report.regime import Regime, regime_of
+from dpem.report.noise_curve import NoiseCurve, noise_curve_of
 
 if TYPE_CHECKING:
     from dpem.planner import Outlook
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 __all__ = ["Contents", "contents_of"]
 
 _LARGE_EPSILON = 10.0
-_PREVIEWED = 12  # rows
+_SAMPLE_ROWS = 12
 
 
 @dataclass(frozen=True, eq=False)
 class LedgerPart:
-    """The ledger as the page shows it."""
+    """The ledger as the report shows it."""
 
     name: str
     cap: Any
@@ -39,21 +39,21 @@ class LedgerPart:
     spent_part: float
     spends: list[Spend]
     head: Head
-    own: int  # the record that paid for the model
+    own: int  # number of the record of this model's charge
 
 
 @dataclass(frozen=True)
 class OutcomeLine:
-    """A line of plan against outcome."""
+    """A line of the table that compares plan and outcome."""
 
     what: str
     planned: str
-    found: str
+    released: str
 
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """Everything on the page."""
+    """Everything that a report shows."""
 
     title: str
     model: str
@@ -68,8 +68,8 @@ class Contents:
     warnings: list[str]
     ledger: LedgerPart | None
     charge: Any
-    by_release: bool  # whether a noisy number of rows shared out the budget
-    estimated: bool  # whether bounds were bought from the rows
+    by_release: bool  # whether the shares of the budget depend on a noisy number of rows
+    estimated: bool  # whether some bounds were estimated from the rows
     outcome: list[OutcomeLine]
     stages: list[Any]
     n_stages: int
@@ -80,15 +80,15 @@ class Contents:
     sample: Any
     accountants: list[tuple[str, float, float]]
     missing_accountants: dict[str, str]
-    regime: Regime | None
-    quality: Any  # noisy counts of cells that the schema could not take, where they were bought
+    noise_curve: NoiseCurve | None
+    quality: Any  # noisy counts of cells that the schema could not read, or None
 
 
 def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: str | None) -> Contents:
-    """Gather the contents."""
+    """Collect the contents of the report of a fitted model."""
     statement = getattr(model, "privacy_", None)
     if statement is None:
-        raise InvalidArgumentError("Expected a fitted model to report on, got one that is not fitted.")
+        raise InvalidArgumentError("Expected a fitted model, got one that is not fitted. Call fit first.")
     private = statement.event is not None
     rows = model.n_rows_ if model.n_rows_ is not None else n_rows
     outlook = _outlook(model, rows) if private else None
@@ -112,16 +112,16 @@ def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: st
         by_release=private and model.plan_.charged is not None,
         estimated=private and statement.bounds_source == "estimated",
         outcome=_outcome(model, outlook) if private else [],
-        stages=_shown(model.plan_.stages) if private else [],
+        stages=_abridged(model.plan_.stages) if private else [],
         n_stages=len(model.plan_.stages) if private else 0,
         outlook=outlook,
         profile=profile_of(model),
         n_columns=model.n_features_in_,
         figures=model._figures(),
-        sample=sample_of(model, _PREVIEWED),
+        sample=sample_of(model, _SAMPLE_ROWS),
         accountants=[(name, value, value / largest) for name, value in comparison or ()],
         missing_accountants={} if comparison is None else comparison.missing,
-        regime=None if outlook is None else regime_of(_unfitted(model), outlook, model._spread()),
+        noise_curve=None if outlook is None else noise_curve_of(_unfitted(model), outlook, model._spread()),
         quality=model.data_quality_,
     )
 
@@ -139,12 +139,12 @@ def _unfitted(model: Any) -> Any:
 
 
 def _outlook(model: Any, rows: int | None) -> Outlook | None:
-    """Return what the plan expected, with the deviations that the model itself has: both are released."""
+    """Return the forecast for this model, with its released standard deviations as the spread."""
     if rows is None:
         return None
     try:
         return planned(_unfitted(model), rows, columns=column_names(model), spread=model._spread())
-    except InvalidArgumentError:  # a model without a forecast
+    except InvalidArgumentError:  # models without a forecast
         return None
 
 
@@ -155,10 +155,10 @@ def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
         counts[kind] = counts.get(kind, 0) + count
     mechanisms = ", ".join(f"{count} {kind}" for kind, count in counts.items())
     if statement.releases is not None:
-        mechanisms = f"{statement.releases} Gaussian, charged beforehand as {mechanisms}"
+        mechanisms = f"{statement.releases} Gaussian, charged in advance as {mechanisms}"
     facts = [
         ("Neighbouring tables", statement.neighbours),
-        ("Unit of privacy", str(statement.unit)),
+        ("Privacy unit", str(statement.unit)),
         ("Mechanisms", mechanisms),
         ("Certified by", f"accountant '{statement.accountant}'"),
         ("Bounds", BOUNDS_SOURCES[statement.bounds_source]),
@@ -166,7 +166,7 @@ def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
             "Noise",
             "seeded: NOT SECURE"
             if statement.insecure_noise
-            else "exact integers, operating system's generator",
+            else "exact integers from the operating system's random generator",
         ),
     ]
     if model.n_rows_ is not None:
@@ -175,7 +175,7 @@ def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
 
 
 def _symbols(statement: Any) -> dict[str, str]:
-    """Return the guarantee's figures; mu only where Gaussian DP is what was certified."""
+    """Return the numbers of the guarantee; mu only if the guarantee was certified by Gaussian DP."""
     found = {
         "epsilon": f"{statement.epsilon:.6g}",
         "delta": f"{statement.delta:.6g}",
@@ -192,39 +192,40 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
     if statement.event is None:
         return ["This model was fitted without privacy (epsilon = inf). Do not publish it."]
     if statement.insecure_noise:
-        found.append("The noise came from a seed: nothing is guaranteed. Do not publish this model.")
+        found.append("The noise was seeded, so nothing is guaranteed. Do not publish this model.")
     if statement.epsilon > _LARGE_EPSILON:
-        found.append(f"epsilon = {statement.epsilon:g} protects little: values from 0.1 to 1 protect well.")
+        found.append(f"epsilon = {statement.epsilon:g} protects little. Values from 0.1 to 1 protect well.")
     if statement.bounds_source == "estimated":
         costs = {column.bounds_cost for column in model.schema.columns if column.bounds_cost is not None}
         each = " and ".join(f"epsilon = {e:g}, delta = {d:g}" for e, d in sorted(costs))
         found.append(
-            f"Bounds were bought from the rows by a release of their own ({each}), which comes on top of "
-            f"this model's epsilon. The ledger holds both."
+            f"Some bounds were estimated from the rows by a separate release ({each}). Its cost comes on top "
+            f"of this model's epsilon. The ledger records both charges."
         )
     if statement.bounds_source == "rows":
-        found.append("Some bounds or categories were chosen after looking at rows: no guarantee covers that.")
+        found.append("Some bounds or categories were chosen after looking at rows. No guarantee covers that.")
     weakness = model._weakness()
     if weakness:
         found.append(f"Weak fit: {weakness}")
     quality = model.data_quality_
     if quality is not None and quality.bad:
-        found.append(f"The schema does not fit the rows of {', '.join(quality.bad)}: see Data quality.")
+        found.append(f"The schema does not fit the cells of {', '.join(quality.bad)}: see Data quality.")
     if outlook is not None:
         found += outlook.warnings
     elif rows is None:
         found.append(
-            "The number of rows is private: what the plan expected is not shown. Guess it: n_rows, --rows."
+            "The number of rows is private, so the expected noise is not shown. To see it, pass a guess of "
+            "the number as n_rows or --rows."
         )
     if model.charge_ is None:
         found.append(
-            "No ledger was charged for this model: nobody keeps count of what the table has given away."
+            "No ledger was charged for this model, so nothing records the budget that it spent on the table."
         )
     return found
 
 
 def _ledger_part(model: Any, ledger: Ledger) -> LedgerPart:
-    """Return what the page shows of the ledger; raise unless it holds and paid for this model."""
+    """Return what the report shows of the ledger; raise if it is not intact or lacks this model's charge."""
     model.verify_charge(ledger)
     left = ledger.remaining()
     return LedgerPart(
@@ -260,7 +261,7 @@ def _outcome(model: Any, outlook: Outlook | None) -> list[OutcomeLine]:
 
 
 def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[OutcomeLine]:
-    """Return expected noise beside the standard errors of the fit, column by column."""
+    """Return the expected noise and the standard errors of the fit, column by column."""
     errors = getattr(model, "standard_errors_", None)
     if errors is None:
         return [OutcomeLine(f"noise: {e.parameter}", f"{e.size:.2%}", "as planned") for e in outlook.noise]
@@ -280,13 +281,14 @@ def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Outco
     return lines
 
 
-def _shown(stages: Any) -> list[Any]:
+def _abridged(stages: Any) -> list[Any]:
+    """Leave out the middle of a long list of stages."""
     stages = list(stages)
     return stages if len(stages) <= 14 else [*stages[:8], *stages[-4:]]
 
 
 def profile_of(model: Any) -> Profile | None:
-    """Return the profile of a model that has one; parts are numbered as `predict` numbers them, from 1.
+    """Return the profile of a fitted model, or None if it has none; components are numbered from 1.
 
     Examples
     --------
@@ -301,7 +303,7 @@ def profile_of(model: Any) -> Profile | None:
 
 
 def sample_of(model: Any, n: int) -> Any:
-    """Return a few rows drawn from the model as header and cells; None where it is no density."""
+    """Return a few synthetic rows as header and cells, or None if the model cannot be sampled."""
     import pandas as pd  # noqa: PLC0415
 
     if not hasattr(model, "sample"):
@@ -309,7 +311,8 @@ def sample_of(model: Any, n: int) -> Any:
     drawn = model.sample(500)
     if not isinstance(drawn, pd.DataFrame):
         drawn = pd.DataFrame(drawn, columns=column_names(model))
-    few = drawn.iloc[np.linspace(0, len(drawn) - 1, n).astype(int)]  # of every part
+    # Rows are drawn component by component, so take evenly spaced ones.
+    few = drawn.iloc[np.linspace(0, len(drawn) - 1, n).astype(int)]
     header = [str(name) for name in few.columns]
     return header, [[_cell(value) for value in row] for row in few.itertuples(index=False)]
 

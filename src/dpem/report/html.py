@@ -1,4 +1,4 @@
-"""The page: contents put into a template, with style and program inside it and nothing fetched."""
+"""Render the report as HTML, with its style and its script inside the file."""
 
 from __future__ import annotations
 
@@ -31,20 +31,23 @@ def write_report(
     n_rows: int | None = None,
     title: str | None = None,
 ) -> None:
-    """Write the report of a fitted model to one HTML file, whole or not at all.
+    """Write the report of a fitted model to one HTML file.
+
+    The report shows released values of the model and, if given, its ledger. It never shows rows. The file is
+    written completely or not at all.
 
     Parameters
     ----------
     model : fitted estimator
-        Such as :func:`dpem.load` gives. Everything shown comes from it: released values, never rows.
+        For example the result of :func:`dpem.load`.
     path : path-like
-        The file; replaced where it exists.
+        The file to write. An existing file is replaced.
     ledger : Ledger, optional
-        The ledger that paid for the model. It is verified, and its history shown.
+        The ledger that was charged for the model, to verify and to show.
     n_rows : int, optional
-        Rows of the table, or a guess, where their number is private: for what the plan expected.
+        A guess of the number of rows if it is private; the expected noise depends on it.
     title : str, optional
-        The title of the page.
+        The title of the report.
 
     Examples
     --------
@@ -83,10 +86,10 @@ def render_report(
         _template()
         .render(
             contents=contents,
-            style=Markup(_asset("report.css")),  # noqa: S704  (our own files)
+            style=Markup(_asset("report.css")),  # noqa: S704  (a file of this package)
             program=Markup(program),  # noqa: S704
             program_hash=_digest(program),
-            data=Markup(_json_in_html(contents.figures)),  # noqa: S704  (escaped there)
+            data=Markup(_json_in_html(contents.figures)),  # noqa: S704  (escaped by the function)
         )
         .strip()
         + "\n"
@@ -103,13 +106,13 @@ def _template() -> jinja2.Template:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters["figure"] = figure
+    environment.filters["number"] = number
     environment.filters["percent"] = lambda value: f"{value:.1%}"
     return environment.from_string(_asset("report.html.jinja"))
 
 
-def figure(value: float, digits: int = 3) -> str:
-    """Return a number for people."""
+def number(value: float, digits: int = 3) -> str:
+    """Format a number with a few significant digits."""
     if value == 0 or not 1e-4 <= abs(value) < 1e7:
         return f"{value:.{digits}g}"
     short = f"{value:.{digits}g}"
@@ -117,11 +120,11 @@ def figure(value: float, digits: int = 3) -> str:
 
 
 def _json_in_html(content: Any) -> str:
-    """Return JSON that cannot end the element it stands in."""
+    """Return JSON with escaped brackets, so that it cannot end its script element."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def _digest(program: str) -> str:
-    """Return what lets a browser run this program and no other (Content-Security-Policy)."""
+    """Return the hash with which the Content-Security-Policy allows this script and no other."""
     return "sha256-" + base64.b64encode(hashlib.sha256(program.encode()).digest()).decode()

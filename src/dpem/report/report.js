@@ -1,5 +1,5 @@
 "use strict";
-// Draws densities and pairs of columns from the model's parameters, which stand in this page. Fetches nothing.
+// Draws densities and pairs of columns from the model's parameters inside this page. Fetches nothing.
 (() => {
   const data = JSON.parse(document.getElementById("report-data").textContent);
   const SVG = "http://www.w3.org/2000/svg";
@@ -18,7 +18,7 @@
   addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((d) => { d.open = true; }));
   showTheme();
 
-  // -- small tools --------------------------------------------------------------------------------------
+  // -- helpers ------------------------------------------------------------------------------------------
   const node = (name, attributes, text) => {
     const made = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes || {})) if (value !== null) made.setAttribute(key, value);
@@ -32,7 +32,7 @@
   };
   const percent = (value) => `${Number((100 * value).toPrecision(3))}%`;
   const label = (text, n) => text.length > n ? `${text.slice(0, n - 1)}…` : text;
-  // An interval is marked by where it begins, a category by its name.
+  // The label of an interval is its lower edge; the label of a category is its name.
   const mark = (column, i) => column.edges && i < column.edges.length ? short(column.edges[i]) : column.labels[i];
   const titled = (column) => column.unit ? `${column.name} (${column.unit})` : column.name;
   const ticks = (low, high, wanted) => {
@@ -62,7 +62,7 @@
     }
     if (title) svg.append(node("text", { class: "axis", x: 14, y: H / 2, "text-anchor": "middle", transform: `rotate(-90 14 ${H / 2})` }, title));
   };
-  // Read values at a point: with the mouse, a finger or the arrow keys.
+  // Values can be read with the mouse, a finger or the arrow keys.
   const readable = (svg, size, move) => {
     let place = Math.floor(size / 2);
     const go = (to) => { place = Math.max(0, Math.min(size - 1, to)); move(place); };
@@ -97,7 +97,7 @@
     const total = xs.map((_, i) => [...parts, ...wide].reduce((sum, curve) => sum + curve[i], 0));
     const top = Math.max(...total) * 1.05;
     const x = scale(low, high, LEFT, W - RIGHT), y = scale(0, top, H - BOTTOM, TOP);
-    const svg = canvas(`Density of ${column.name} by the model, from ${short(low)} to ${short(high)}`);
+    const svg = canvas(`Density of ${column.name} in the model, from ${short(low)} to ${short(high)}`);
     axisX(svg, x, ticks(low, high, 7), titled(column));
     axisY(svg, y, ticks(0, top, 4), "density");
     const line = (curve) => "M" + curve.map((value, i) => `${x(xs[i]).toFixed(1)} ${y(value).toFixed(1)}`).join(" L");
@@ -117,7 +117,7 @@
     const column = data.columns[j], n = column.labels.length;
     const top = Math.max(...column.shares) * 1.05 || 1;
     const x = scale(0, n, LEFT, W - RIGHT), y = scale(0, top, H - BOTTOM, TOP);
-    const svg = canvas(`Shares of the values of ${column.name} by the model`);
+    const svg = canvas(`Shares of the values of ${column.name} in the model`);
     axisY(svg, y, ticks(0, top, 4), "share of rows", percent);
     const width = (W - LEFT - RIGHT) / n;
     const every = Math.ceil(n / Math.max(1, Math.floor((W - LEFT - RIGHT) / 70)));
@@ -140,7 +140,7 @@
   const centres = (j) => {
     const column = data.columns[j], height = Math.max(120, 40 + 22 * data.centres.length + BOTTOM);
     const x = scale(column.low, column.high, LEFT, W - RIGHT);
-    const svg = canvas(`Centres of the clusters along ${column.name}, with the noise of each`, height);
+    const svg = canvas(`Cluster centres in ${column.name}, with their noise`, height);
     axisX(svg, x, ticks(column.low, column.high, 7), titled(column), height);
     data.centres.forEach((centre, k) => {
       const y = TOP + 20 + 22 * k, error = data.errors[k][j];
@@ -195,7 +195,7 @@
     const at = (i, low, high) => low + (high - low) * (i + 0.5) / CELLS;
     const values = Array.from({ length: CELLS }, (_, i) => Array.from({ length: CELLS }, (_, k) =>
       [...parts, ...wide].reduce((sum, f) => sum + f(at(i, lowA, highA), at(k, lowB, highB)), 0)));
-    const svg = canvas(`Density of ${data.columns[a].name} and ${data.columns[b].name} by the model, with an ellipse for each component`);
+    const svg = canvas(`Joint density of ${data.columns[a].name} and ${data.columns[b].name} in the model, with an ellipse for each component`);
     const x = scale(lowA, highA, LEFT, W - RIGHT), y = scale(lowB, highB, H - BOTTOM, TOP);
     const width = (W - LEFT - RIGHT) / CELLS, height = (H - TOP - BOTTOM) / CELLS;
     heatmap(svg, values, (i) => LEFT + i * width, (k) => H - BOTTOM - (k + 1) * height, width, height, (i, k) => {
@@ -221,7 +221,7 @@
   const pairOfCentres = (a, b) => {
     const A = data.columns[a], B = data.columns[b];
     const x = scale(A.low, A.high, LEFT, W - RIGHT), y = scale(B.low, B.high, H - BOTTOM, TOP);
-    const svg = canvas(`Centres of the clusters by ${A.name} and ${B.name}, with the noise of each`);
+    const svg = canvas(`Cluster centres in ${A.name} and ${B.name}, with their noise`);
     axisX(svg, x, ticks(A.low, A.high, 7), titled(A));
     axisY(svg, y, ticks(B.low, B.high, 5), titled(B));
     data.centres.forEach((centre, k) => {
@@ -241,13 +241,13 @@
     let table = data.pairs[key];
     if (!table) {
       byId("pair").replaceChildren();
-      byId("pair-readout").textContent = a === b ? "Choose two different columns." : "This pair is not in the report, which holds the first pairs only: ask the model itself for it.";
+      byId("pair-readout").textContent = a === b ? "Choose two different columns." : "The report contains only the first pairs, and not this one. The model itself has it: see its method marginals.";
       return;
     }
     if (turned) table = table[0].map((_, k) => table.map((row) => row[k]));
     const A = data.columns[a], B = data.columns[b];
     const width = (W - LEFT - RIGHT) / A.labels.length, height = (H - TOP - BOTTOM) / B.labels.length;
-    const svg = canvas(`Shares of pairs of values of ${A.name} and ${B.name} by the model`);
+    const svg = canvas(`Shares of pairs of values of ${A.name} and ${B.name} in the model`);
     heatmap(svg, table, (i) => LEFT + i * width, (k) => H - BOTTOM - (k + 1) * height, width, height, (i, k) => {
       byId("pair-readout").textContent = `${A.name} = ${A.labels[i]}, ${B.name} = ${B.labels[k]}: ${percent(table[i][k])} of rows`;
     });
@@ -259,7 +259,7 @@
     byId("pair").replaceChildren(svg);
   };
 
-  // -- put together -------------------------------------------------------------------------------------
+  // -- set up the page ----------------------------------------------------------------------------------
   document.querySelectorAll("#profile-table [data-part]").forEach((row) => {
     row.querySelector(".swatch").style.setProperty("--swatch", data.kind === "gaussians" && data.weights.length === 1 ? "transparent" : colour(Number(row.dataset.part)));
     const light = (on) => document.querySelectorAll(".chart [data-part]").forEach((mark) => mark.classList.toggle("dimmed", on && mark.dataset.part !== row.dataset.part));

@@ -1,4 +1,4 @@
-"""Mixtures of independent columns of categories, booleans or counts: latent classes."""
+"""Latent classes: mixtures of independent columns of categories, booleans or counts."""
 
 from dpem.estimator.registration import ModelEntry
 

@@ -1,4 +1,4 @@
-"""Mixtures of independent columns of categories, booleans or counts: plug-in models that are shipped."""
+"""Estimators of latent classes: mixtures of independent columns of categories, booleans or counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _MOST_CATEGORIES = 1000
 
 
 class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """What the three share."""
+    """The common part of the three mixtures."""
 
     _part: ClassVar[str] = "class"
     _constraints: ClassVar[Constraints] = {"n_components": whole()}
@@ -72,7 +72,7 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         return self._model.log_joint(self._table(X), read_only(self.parameters_)).T
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the most probable component for each row. As sensitive as X: keep it with the data."""
+        """Return the most probable component for each row. As sensitive as X: do not publish it."""
         check_is_fitted(self)
         return np.asarray(self._joint(X).argmax(axis=1))
 
@@ -91,23 +91,23 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None, return_components: bool = False) -> Any:
-        """Draw rows from the model: free, since its parameters are released.
+        """Draw rows from the model, without any charge: its parameters are released.
 
         Parameters
         ----------
         n_samples : int, default 1
-            How many.
+            Number of rows.
         random_state : int or RandomState, optional
-            Seeds this draw; the estimator's own `random_state` unless given.
+            Seed of this draw; the `random_state` of the estimator by default.
         return_components : bool, default False
-            Whether to return the component of each row, too.
+            Whether to return the component of each row too.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features), or DataFrame
-            Rows; a DataFrame with the names and types of the schema, where there is one.
+            Rows. With a schema, a DataFrame with its names and types.
         y : ndarray of shape (n_samples,)
-            With `return_components`: their components, in rising order.
+            With `return_components`, the component of each row in increasing order.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
@@ -128,35 +128,37 @@ class CategoricalMixture(_DiscreteMixture):
     """Latent classes under differential privacy: a mixture of independent categorical columns.
 
     Each EM step is one mechanism whose sensitivity does not depend on the number of classes or categories
-    (Eq. S-14). A cell that is missing, where the schema allows it, says nothing of its row.
+    (Eq. S-14). Missing cells that the schema allows carry no information about their row.
 
     Parameters
     ----------
     n_components : int, default 1
-        How many components.
+        Number of components.
     bounds : (low, high)
-        For columns of whole numbers, each number a category; one pair or one per column.
+        For columns of whole numbers, each number a category: public bounds, each a number or one per column.
     schema : Schema
-        Instead of bounds: columns of kind categorical, ordered, boolean or integer.
+        Columns of kind categorical, ordered, boolean or integer; an alternative to bounds.
     epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
         As in :class:`dpem.GaussianMixture`.
     max_iter : int, optional
-        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+        Number of EM steps, 15 by default. A private fit never stops early. Plain EM takes at most this many,
+        by default 200.
     tol : float, default 1e-8
-        For plain EM alone: it ends when no parameter changes by more.
+        For plain EM only: it stops when no parameter changes by more.
 
     Attributes
     ----------
     weights_ : ndarray of shape (k,)
-        Parts of the components.
+        Weights of the components.
     probabilities_ : list of ndarray of shape (k, categories)
         For every column, the probability of each of its categories in each component.
     categories_ : list of tuple
         The categories of every column.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last steps alone does to "weights" and "probabilities" (columns side by side).
+        Standard errors of "weights" and "probabilities" (columns side by side) due to the noise of the last
+        steps alone.
     privacy_, plan_, n_iter_
-        The guarantee, every release with its noise, EM steps.
+        The guarantee, all releases with their noise, and the number of EM steps.
 
     Examples
     --------
@@ -215,7 +217,7 @@ class CategoricalMixture(_DiscreteMixture):
             whole = max(-low, high) <= 2.0**53 and high - low < _MOST_CATEGORIES
             if column.kind == "continuous" or not whole:
                 raise InvalidArgumentError(
-                    f"Expected columns of categories, or of whole numbers within {_MOST_CATEGORIES}, got "
+                    f"Expected columns of categories, or of at most {_MOST_CATEGORIES} whole numbers, got "
                     f"column {column.name!r} of kind {column.kind!r}: {column.describe()}. Leave it out with "
                     f"schema.select, or declare categories."
                 )
@@ -236,29 +238,30 @@ class BernoulliMixture(_DiscreteMixture):
     Parameters
     ----------
     n_components : int, default 1
-        How many components.
+        Number of components.
     bounds : (0, 1)
-        For columns of numbers 0 and 1; what lies between is rounded.
+        For columns of the numbers 0 and 1; numbers in between are rounded.
     schema : Schema
-        Instead of bounds: columns of kind boolean, or integer within 0 and 1.
+        Columns of kind boolean, or integer with bounds 0 and 1; an alternative to bounds.
     epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
         As in :class:`dpem.GaussianMixture`.
     max_iter : int, optional
-        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+        Number of EM steps, 15 by default. A private fit never stops early. Plain EM takes at most this many,
+        by default 200.
     tol : float, default 1e-8
-        For plain EM alone: it ends when no parameter changes by more.
+        For plain EM only: it stops when no parameter changes by more.
 
     Attributes
     ----------
     weights_ : ndarray of shape (k,)
-        Parts of the components.
+        Weights of the components.
     probabilities_ : ndarray of shape (k, d)
-        How probable a yes is.
+        The probability of yes.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last steps alone does to "weights" and "probabilities" (no, then yes, by
-        column).
+        Standard errors of "weights" and "probabilities" (for each column no, then yes) due to the noise of
+        the last steps alone.
     privacy_, plan_, n_iter_
-        The guarantee, every release with its noise, EM steps.
+        The guarantee, all releases with their noise, and the number of EM steps.
 
     Examples
     --------
@@ -295,8 +298,8 @@ class BernoulliMixture(_DiscreteMixture):
         for column in schema.columns:
             if column.limits != (0.0, 1.0) or column.kind in {"categorical", "ordered"}:
                 raise InvalidArgumentError(
-                    f"Expected columns of yes and no (kind boolean, or numbers within 0 and 1), got column "
-                    f"{column.name!r}: {column.describe()}. For others take dpem.CategoricalMixture."
+                    f"Expected yes/no columns (kind boolean, or numbers with bounds 0 and 1), got column "
+                    f"{column.name!r}: {column.describe()}. Leave it out, or use dpem.CategoricalMixture."
                 )
         d = len(schema.columns)
         return CategoricalFamily(k, (2,) * d, (0.0,) * d)
@@ -308,34 +311,35 @@ class BernoulliMixture(_DiscreteMixture):
 class PoissonMixture(_DiscreteMixture):
     """A mixture of independent columns of counts under differential privacy.
 
-    Counts are parts of their public bound: noise is relative to it, so declare the smallest bound that is
-    safe. Each EM step is one mechanism (Eq. S-14).
+    The noise is proportional to the public bounds of the counts, so declare the smallest bounds that public
+    knowledge allows. Each EM step is one mechanism (Eq. S-14).
 
     Parameters
     ----------
     n_components : int, default 1
-        How many components.
+        Number of components.
     bounds : (0, high)
-        Public limits of the counts, one or one per column. Counts beyond are clipped.
+        Public bounds of the counts, each a number or one number per column. Counts beyond are clipped.
     schema : Schema
-        Instead of bounds: columns of kind integer with bounds from 0.
+        Columns of kind integer with bounds from 0; an alternative to bounds.
     epsilon, delta, adjacency, rows_per_person, person, ledger, random_state, n_jobs, verbose
         As in :class:`dpem.GaussianMixture`.
     max_iter : int, optional
-        EM steps: 15 unless given; for plain EM at most 200. A private fit is never stopped early.
+        Number of EM steps, 15 by default. A private fit never stops early. Plain EM takes at most this many,
+        by default 200.
     tol : float, default 1e-8
-        For plain EM alone: it ends when no parameter changes by more.
+        For plain EM only: it stops when no parameter changes by more.
 
     Attributes
     ----------
     weights_ : ndarray of shape (k,)
-        Parts of the components.
+        Weights of the components.
     means_ : ndarray of shape (k, d)
         Mean counts.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last steps alone does to "weights" and "means".
+        Standard errors of "weights" and "means" due to the noise of the last steps alone.
     privacy_, plan_, n_iter_
-        The guarantee, every release with its noise, EM steps.
+        The guarantee, all releases with their noise, and the number of EM steps.
 
     Examples
     --------
@@ -367,7 +371,7 @@ class PoissonMixture(_DiscreteMixture):
             if not column.is_number or column.limits[0] != 0.0:
                 raise InvalidArgumentError(
                     f"Expected columns of counts (kind integer, bounds from 0), got column {column.name!r}: "
-                    f"{column.describe()}."
+                    f"{column.describe()}. Leave it out, or declare bounds from 0."
                 )
         return PoissonFamily(k, tuple(column.limits[1] for column in schema.columns))
 
@@ -376,6 +380,6 @@ class PoissonMixture(_DiscreteMixture):
 
 
 def _of_whole_numbers(schema: Schema) -> Schema:
-    """Declare numbers as whole ones."""
+    """Return the schema with continuous columns declared as integer columns."""
     continuous = [column.name for column in schema.columns if column.kind == "continuous"]
     return schema.declare({name: {"kind": "integer"} for name in continuous}) if continuous else schema

@@ -1,4 +1,4 @@
-"""What fitted latent classes say of themselves."""
+"""The summary of fitted latent classes for report and commands: profile and figures."""
 
 from __future__ import annotations
 

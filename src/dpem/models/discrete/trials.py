@@ -1,4 +1,4 @@
-"""What the audit plays of latent classes and mixtures of counts."""
+"""Small fits of latent classes and mixtures of counts for the audit and the conformance tests."""
 
 from collections.abc import Callable
 from typing import Any

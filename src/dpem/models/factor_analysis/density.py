@@ -1,4 +1,4 @@
-"""What every fitted factor analysis offers: scikit-learn's methods, with K x K inverses only."""
+"""The density of a fitted factor analysis, with scikit-learn's methods and inverses of K x K matrices."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["FactorDensityMixin", "arrays_of"]
 
 
 def arrays_of(mean: NDArray[np.float64], factors: Factors) -> dict[str, Any]:
-    """Return mean and factors under scikit-learn's names."""
+    """Return mean and factors as attributes with the names of scikit-learn."""
     factors = factors.rotated()
     components = np.ascontiguousarray(factors.loadings.T)
     return {"mean_": mean, "components_": components, "noise_variance_": factors.noise}
 
 
 class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]
-    """Transform, score and sample by `mean_`, `components_` and `noise_variance_`."""
+    """Transform, score and sample with `mean_`, `components_` and `noise_variance_`."""
 
     mean_: NDArray[np.float64]
     components_: NDArray[np.float64]
@@ -56,7 +56,7 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         return weighted, np.eye(len(weighted)) + weighted @ self.components_.T
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the expected factors of each row, (n, k). As sensitive as X: keep them with the data."""
+        """Return the expected factors of each row, (n, k). As sensitive as X: do not publish them."""
         weighted, inner = self._inner()
         relative = self._rows(X) - self.mean_
         return np.asarray(np.linalg.solve(inner, weighted @ relative.T).T)
@@ -89,20 +89,20 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         return Gaussians(np.ones(1), self.mean_[None], self.get_covariance()[None], 1)
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None) -> Any:
-        """Draw rows from the density: free, since the density is released.
+        """Draw rows from the density, without any charge: the density is released.
 
         Parameters
         ----------
         n_samples : int, default 1
-            How many.
+            Number of rows.
         random_state : int or RandomState, optional
-            Seeds this draw; the estimator's own `random_state` unless given.
+            Seed of this draw; the `random_state` of the estimator by default.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features), or DataFrame
-            Rows; of a private model, moved into its bounds as the rows were that it was fitted to. With a
-            schema a DataFrame with its names and types, whole numbers whole.
+            Rows; those of a private model are clipped to its bounds, like the rows of the fit. With a
+            schema, a DataFrame with its names and types; whole numbers are rounded.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")

@@ -1,10 +1,10 @@
-"""EM for factor analysis on a second moment alone: whatever noise the moment holds, EM on it is free.
+"""EM for factor analysis on a second moment. On a released moment it is post-processing.
 
 With loadings W, noise variances Psi, G = (I + W' Psi^-1 W)^-1, B = Psi^-1 W G and L = Lambda B, one step is
 
     W = L (G + B' L)^-1,    Psi = diag(Lambda) - rowsum(W * L).
 
-Only K x K matrices are inverted, and Lambda is only ever multiplied by K columns.
+Only K x K matrices are inverted, and Lambda is multiplied by K columns at a time.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ __all__ = [
     "principal_factors",
 ]
 
-LARGEST_DENSE = 1024  # columns; beyond, only leading eigenvectors are taken
+LARGEST_DENSE = 1024  # columns; with more, only leading eigenvectors are computed
 _FURTHER_LEADING, _LEADING_STEPS = 10, 30
 _SMALLEST_VARIANCE = 1e-300
 _STARTS_IN_FEW_COLUMNS, _FEW_COLUMNS = 4, 50
 
 
 class Moment(Protocol):
-    """A symmetric matrix that can be multiplied, and whose diagonal is known."""
+    """A symmetric matrix with a product and a diagonal."""
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
@@ -53,7 +53,7 @@ class Moment(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class DenseMoment:
-    """A matrix, and its diagonal where that is known better than from the matrix."""
+    """A dense matrix, with a separate diagonal if that is known more precisely."""
 
     matrix: NDArray[np.float64]
     variances: NDArray[np.float64] | None = None
@@ -65,9 +65,9 @@ class DenseMoment:
 
     @classmethod
     def positive_part(cls, matrix: NDArray[np.float64], least: float) -> DenseMoment:
-        """Drop the negative eigenvalues that noise made, but keep the raw diagonal, which that would inflate.
+        """Drop negative eigenvalues, which are due to noise, and keep the raw diagonal.
 
-        Entries of the diagonal are at least `least`.
+        Dropping eigenvalues would inflate the diagonal. Its entries are raised to at least `least`.
         """
         raw = np.diagonal(matrix).copy()
         values, vectors = np.linalg.eigh(matrix)
@@ -82,27 +82,27 @@ class DenseMoment:
 
 @dataclass(frozen=True, eq=False)
 class LowRankMoment:
-    """left @ core @ left' and a diagonal beside it, for many columns."""
+    """left @ core @ left' + diag(added), for many columns."""
 
     left: NDArray[np.float64]  # (d, p)
     core: NDArray[np.float64]  # (p, p)
-    beside: NDArray[np.float64]  # (d,)
+    added: NDArray[np.float64]  # (d,)
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
         """The diagonal, (d,)."""
-        return np.asarray(((self.left @ self.core) * self.left).sum(axis=1) + self.beside)
+        return np.asarray(((self.left @ self.core) * self.left).sum(axis=1) + self.added)
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with (d, k) columns."""
-        return np.asarray(self.left @ (self.core @ (self.left.T @ columns)) + self.beside[:, None] * columns)
+        return np.asarray(self.left @ (self.core @ (self.left.T @ columns)) + self.added[:, None] * columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
     """Loadings (d, k) and noise variances (d,): a covariance W W' + Psi.
 
-    `rotated` makes W' Psi^-1 W diagonal and falling, and the largest loading of each factor positive.
+    `rotated` makes W' Psi^-1 W diagonal and decreasing, and the largest loading of each factor positive.
     """
 
     loadings: NDArray[np.float64]
@@ -110,16 +110,16 @@ class Factors:
 
     @property
     def covariance(self) -> NDArray[np.float64]:
-        """W W' + Psi, dense."""
+        """The covariance W W' + Psi as a dense matrix."""
         return np.asarray(self.loadings @ self.loadings.T + np.diag(self.noise))
 
     def scaled(self, scale: NDArray[np.float64] | float) -> Factors:
-        """Return the factors of rows whose columns are multiplied by `scale`."""
+        """Return the factors for columns multiplied by `scale`."""
         factors = np.broadcast_to(np.asarray(scale, dtype=np.float64), self.noise.shape)
         return Factors(self.loadings * factors[:, None], self.noise * factors**2)
 
     def rotated(self) -> Factors:
-        """Return the same covariance with loadings in their canonical order, rotation and signs."""
+        """Return loadings of the same covariance in canonical order, rotation and signs."""
         inner = self.loadings.T @ (self.loadings / self.noise[:, None])
         loadings = self.loadings @ np.linalg.eigh(inner)[1][:, ::-1]
         largest = np.abs(loadings).argmax(axis=0)
@@ -128,16 +128,17 @@ class Factors:
 
 
 def principal_factors(moment: LowRankMoment, n_components: int, least_noise: float) -> Factors:
-    """Take the leading eigenvectors as factors, as if the noise of all columns were alike, then their noise.
+    """Return the leading eigenvectors as factors, as if all columns had the same noise, and then their noise.
 
-    For a moment whose `left` is orthonormal and whose `beside` is one number. Less likely than what EM finds
-    in a moment without noise, but not led astray by variances of single columns in one that is mostly noise.
+    The moment must have an orthonormal `left` and a constant `added`. On a moment without noise the fit has a
+    lower likelihood than the fit of EM. On a moment that is mostly noise it is more robust, because variances
+    of single columns do not mislead it.
     """
     values, vectors = np.linalg.eigh(moment.core)
     k, diagonal = n_components, moment.diagonal
-    strengths = np.maximum(values[-k:] + moment.beside[0], 0.0)
-    alike = max(float(diagonal.sum() - strengths.sum()), 0.0) / max(len(diagonal) - k, 1)
-    lengths = np.sqrt(np.maximum(strengths - alike, 1e-6 * strengths))
+    strengths = np.maximum(values[-k:] + moment.added[0], 0.0)
+    common = max(float(diagonal.sum() - strengths.sum()), 0.0) / max(len(diagonal) - k, 1)
+    lengths = np.sqrt(np.maximum(strengths - common, 1e-6 * strengths))
     loadings = moment.left @ (vectors[:, -k:] * lengths)
     diagonal = np.maximum(diagonal, _SMALLEST_VARIANCE)
     return Factors(loadings, np.maximum(diagonal - (loadings**2).sum(axis=1), least_noise * diagonal))
@@ -153,22 +154,22 @@ def fit_factors(
     max_iter: int = 2000,
     tol: float = 1e-7,
 ) -> tuple[Factors, int]:
-    """Fit factors to a second moment; return them and the steps that EM took.
+    """Fit factors to a second moment; return them and the number of EM steps.
 
     Parameters
     ----------
     moment : Moment
-        The second moment, noisy or not, without negative eigenvalues.
+        Second moment, noisy or not, without negative eigenvalues.
     n_components : int
-        Factors.
+        Number of factors.
     random_state : PublicRandom, optional
-        Draws further starts where there are few columns; the most likely fit is kept.
+        Source of further starts if there are few columns; the fit with the largest likelihood is returned.
     least_noise : float or ndarray of shape (d,)
-        Noise variances are at least this part of the diagonal.
+        Smallest noise variances, relative to the diagonal.
     start : Factors, optional
-        Where to start instead, once.
+        The only start, instead of the default ones.
     max_iter, tol : int, float
-        Stop after so many steps, or when ten of them gain less than `tol` per column.
+        Stop after `max_iter` steps, or when ten steps gain less than `tol` per column.
     """
     diagonal = np.maximum(moment.diagonal, _SMALLEST_VARIANCE)
     d, k = len(diagonal), n_components
@@ -189,7 +190,7 @@ def fit_factors(
 
 @dataclass(frozen=True, eq=False)
 class _Correlations:
-    """A moment in units of its own diagonal, so that columns of any unit converge alike."""
+    """A moment in units of its diagonal, so that convergence does not depend on the units of columns."""
 
     moment: Moment
     widths: NDArray[np.float64]
@@ -200,7 +201,7 @@ class _Correlations:
 
 
 def _start(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
-    """Start from the leading eigenvectors, a little shorter than they are."""
+    """Return starting loadings: the leading eigenvectors, slightly shortened."""
     if d <= LARGEST_DENSE:
         values, vectors = np.linalg.eigh(unit.times(np.eye(d)))
         values, vectors = values[-k:], vectors[:, -k:]
@@ -212,10 +213,10 @@ def _start(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
 def leading(
     times: Callable[[NDArray[np.float64]], NDArray[np.float64]], d: int, k: int, shift: float = 0.0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return about the k largest eigenvalues, rising, and their vectors, of a large symmetric matrix.
+    """Return about the k largest eigenvalues, in increasing order, and eigenvectors of a large matrix.
 
-    Subspace iteration from a fixed start: the same bits every time, which Lanczos methods that restart at
-    random do not give. `shift` must exceed what negative eigenvalues reach below zero.
+    Subspace iteration from a fixed start gives the same bits every time; Lanczos methods with random restarts
+    do not. `shift` must exceed the absolute value of all negative eigenvalues.
     """
     wide = min(d, k + _FURTHER_LEADING)
     start = np.cos(np.outer(np.arange(1, d + 1), np.sqrt(np.arange(2, wide + 2))))
@@ -253,14 +254,14 @@ def _em(
 
 
 def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Invert a K x K matrix that would be positive definite without noise, and is made so."""
+    """Return the inverse of a symmetric K x K matrix, made positive definite: noise may have spoiled that."""
     values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
     values = np.maximum(values, 1e-9 * max(float(values[-1]), 1e-9))
     return np.asarray(vectors / values @ vectors.T)
 
 
 def _log_likelihood(unit: _Correlations, factors: Factors) -> float:
-    """Return twice the mean log-likelihood, less constants, of rows with this moment."""
+    """Return twice the mean log-likelihood of rows with this moment, up to a constant."""
     over_noise = factors.loadings / factors.noise[:, None]
     inner = np.eye(factors.loadings.shape[1]) + factors.loadings.T @ over_noise
     explained = np.linalg.solve(inner, over_noise.T @ unit.times(over_noise))

@@ -42,84 +42,86 @@ __all__ = ["FactorAnalysis", "factors_allowed"]
 
 _PARTS = ("mean", "components", "noise_variance")
 _SMALLEST_PLAIN_NOISE = 1e-12  # as in scikit-learn
-# Draws for standard errors: as many as one or two times the work of the fit allows.
+# Draws for standard errors: they take about once or twice the time of the fit.
 _DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
 
 
 class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
-    r"""Factor analysis under differential privacy: rows are W z + mean + noise of its own for every column.
+    r"""Factor analysis under differential privacy: a row is W z + mean + independent noise in each column.
 
-    Small shares of the budget buy where the data lies and how wide each column is; then the second moment is
-    released a few times, each time in the frame of the model before, so that noise is relative to what is
-    known. EM on the released moment is free (docs/guide/factor-analysis.md).
+    Small shares of the budget locate the data and measure the width of each column. The second moment is then
+    released a few times, each time in the frame of the current model, so that its noise is relative to that
+    model. EM on the released moment is free (docs/guide/factor-analysis.md).
 
     Parameters
     ----------
     n_components : int, default 2
-        Factors. `dpem.factors_allowed` tells how many noise leaves room for.
+        Number of factors. `dpem.factors_allowed` returns how many the noise allows.
     epsilon : float
-        The privacy budget. ``math.inf`` runs plain EM on the sample moment, marked as not private.
+        Epsilon of the privacy budget. ``math.inf`` runs plain EM on the sample moment and marks the result as
+        not private.
     delta : float, default 1e-6
-        The other half of the budget: choose it well below one over the number of rows.
+        Delta of the privacy budget. Choose it well below one over the number of rows.
     bounds : (low, high)
-        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
     data_norm : float
-        Instead of bounds: a public limit on the Euclidean norm of a row.
+        Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
-        Instead of bounds: columns with their public bounds.
+        Declared columns with their public bounds; an alternative to bounds.
     basis : array-like of shape (n_features, p), optional
-        Public orthonormal directions, those that are expected to vary most first, such as
-        `dpem.cosine_basis` for pictures. Rows are seen in these p coordinates; what lies outside them counts
-        as noise about the domain's centre, alike for all columns. It must not come from the rows.
+        Public orthonormal directions, in decreasing order of expected variance, such as `dpem.cosine_basis`
+        for images. The model sees the p coordinates of each row; the rest of the row counts as noise about
+        the centre of the domain, the same for all columns. The basis must not come from the rows.
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
-        Whether the number of rows is public or private.
+        Neighbouring relation: the number of rows is public with "replace_one" and private with "add_remove".
     rows_per_person : int, default 1
-        The most rows that one person owns; the guarantee is then for persons.
+        Largest number of rows of one person; the guarantee then covers persons.
     person : str, optional
-        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
+        Column that identifies persons; rows of a person beyond `rows_per_person` are left out. Without this
+        column, dpem does not check that nobody has more rows (docs/how-to/persons.md).
     data_quality : bool, default True
-        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
-        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
-        that are clearly bad.
+        With a schema, whether to spend one hundredth of the budget on noisy counts, per column, of cells that
+        could not be read, were outside the categories, or were clipped (`data_quality_`). A warning names
+        columns with clearly too many of them.
     max_iter, tol : int and float
-        For the fit without privacy alone: EM stops after `max_iter` steps, or when ten of them raise the
+        For the fit without privacy only: EM stops after `max_iter` steps, or when ten steps raise the
         log-likelihood by less than `tol` per column.
     ledger : Ledger or path, optional
-        Where the budget is charged before a row is read.
+        Ledger to charge before any row is read.
     random_state : int or RandomState, optional
-        Seeds the free post-processing and `sample`. It never touches the noise.
+        Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional
-        Threads: all cores unless given; -2 is all but one. The result does not depend on it.
+        Number of threads; None uses all cores, and -2 all but one. The result does not depend on it.
     verbose : int, default 0
-        Whether to tell which step runs.
+        Whether to print the current step.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        Loadings, in the columns' units, strongest factor first.
+        Loadings, in the units of the columns, strongest factor first.
     noise_variance_ : ndarray of shape (n_features,)
-        Variance of each column that no factor explains; always positive.
+        Variance of each column that no factor explains. It is always positive.
     mean_ : ndarray of shape (n_features,)
         Mean of the rows.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last moment alone does to "mean", "components" and "noise_variance".
+        Standard errors of "mean", "components" and "noise_variance" due to the noise of the last moment
+        alone.
     privacy_ : PrivacyStatement
         The guarantee.
     plan_ : Plan
-        Every release with its noise.
+        All releases with their noise.
     data_quality_ : DataQuality or None
-        Noisy counts of cells that the schema could not take as they are, where they were bought.
+        Noisy counts of the cells that do not conform to the schema, if they were released.
     n_iter_ : int
-        EM steps of the last fit to a released moment.
+        Number of EM steps of the last fit to a released moment.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    There is no ``loglike_``: it is not private. Rows with NaN or infinite values count as the centre of the
-    domain: an error would tell that there are such rows, and a missing cell needs a model of its own. What
-    `transform` and `score` return is as sensitive as the rows that they are given; they refuse NaN.
+    There is no ``loglike_``, because it would not be private. Rows with NaN or infinite values count as the
+    centre of the domain: an error would reveal such rows, and this model does not treat missing cells. The
+    results of `transform` and `score` are as sensitive as their argument; these methods refuse NaN.
 
     Examples
     --------
@@ -190,7 +192,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         request: FactorRequest = public.request
         plan = self._with_quality(request.plan(**self._terms))
         if public.n_rows is None:
-            for kind in FactorShape.all_kinds():  # whichever it will be: its noise must be one to be drawn
+            for kind in FactorShape.all_kinds():  # raises before the charge if one of them cannot be planned
                 plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)
             return plan
         shape = FactorShape.allowed(request.n_columns, public.n_rows, plan)
@@ -219,7 +221,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
         scale = domain.scale
         units = (scale, scale, scale**2)
-        # Public knowledge: the mean lies in the bounds.
+        # The mean of rows lies within the bounds.
         found = arrays_of(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
         spread = {name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)}
         return found | {"standard_errors_": spread, "n_iter_": n_iter}
@@ -245,7 +247,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         )
         if n_iter >= self.max_iter:
             warn(
-                f"Plain EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
+                f"Plain EM did not converge in max_iter={self.max_iter} steps. Increase max_iter or tol.",
                 ConvergenceWarning,
             )
         found = arrays_of(mean, Factors(factors.loadings, np.maximum(factors.noise, _SMALLEST_PLAIN_NOISE)))
@@ -253,13 +255,14 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         return found | {"standard_errors_": errors, "n_iter_": n_iter}
 
     def _weakness(self) -> str:
-        """Compare what noise does to a column's mean with the column's own deviation."""
+        """Compare the noise of each column's mean with the standard deviation of the column."""
         spread = np.sqrt((self.components_**2).sum(axis=0) + self.noise_variance_)
         noisy = int((self.standard_errors_["mean"] > spread / 2).sum())
         if not noisy:
             return ""
         return (
-            f"Noise moves the mean of {noisy} of {len(spread)} columns by more than half of their deviation."
+            f"The noise of the mean is larger than half of the standard deviation in {noisy} of "
+            f"{len(spread)} columns."
         )
 
     def _profile(self) -> Profile:
@@ -271,7 +274,8 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
         if probabilities:
             raise InvalidArgumentError(
-                "Expected --probabilities with a model of clusters or values, not of factors."
+                "Expected a model of clusters or values for --probabilities, got factor analysis. Leave the "
+                "option out."
             )
         scores = self.transform(rows)
         return scores, [f"factor {j + 1}" for j in range(scores.shape[1])]
@@ -307,7 +311,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         projected: ProjectedDomain | None,
         random_state: PublicRandom,
     ) -> Iterator[tuple[NDArray[np.float64], ...]]:
-        """Fit again under fresh noise of the last release; turn loadings to those fitted."""
+        """Yield fits with fresh noise in the last release, their loadings rotated to the fitted ones."""
         scale = float(np.sqrt(fitted.size))
         many = len(fitted.mean) > _MANY_COLUMNS
         for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
@@ -334,7 +338,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     # -- files -------------------------------------------------------------------------------------------
 
     def _saved_parameters(self) -> dict[str, Any]:
-        return super()._saved_parameters() | {"basis": None}  # among the arrays
+        return super()._saved_parameters() | {"basis": None}  # saved with the arrays
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
         arrays = super()._arrays()
@@ -357,9 +361,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 def _of_columns(
     mean: NDArray[np.float64], moment: Moment, projected: ProjectedDomain | None
 ) -> tuple[NDArray[np.float64], Moment]:
-    """Return mean and moment of the table's columns, in units of the ball, from those of coordinates.
+    """Return mean and moment of the columns, in units of the ball, from those of the coordinates.
 
-    B S B' within the basis; outside it, the mean squared length of the rest, alike for all columns.
+    The moment is B S B' within the basis. Outside it, all columns share the mean squared length of the rest.
     """
     if projected is None:
         return mean, moment
@@ -382,26 +386,26 @@ def factors_allowed(
     adjacency: str = "replace_one",
     rows_per_person: int = 1,
 ) -> int:
-    """Return how many factors noise leaves room for: from public numbers alone, nothing is read or charged.
+    """Return how many factors the noise allows, from public numbers. Nothing is read or charged.
 
-    It is a rule of thumb: so many factors of equal strength that explain half of all variance would just
-    stand out of the noise of the moment. Fewer, stronger ones stand out more.
+    This is a rule of thumb: with this many factors of equal strength that explain half of the variance, each
+    would just stand out of the noise of the moment. Fewer, stronger factors stand out more.
 
     Parameters
     ----------
     n_rows : int
-        Rows of the table.
+        Number of rows.
     n_columns : int
-        Its columns, or the directions of a basis.
+        Number of columns, or of directions of a basis.
     epsilon, delta : float
-        The budget.
+        Privacy budget.
     adjacency, rows_per_person
         As in `FactorAnalysis`.
 
     Returns
     -------
     int
-        Factors, from 0 to one less than there are columns.
+        Number of factors, from 0 to the number of columns minus one.
 
     Examples
     --------
@@ -423,15 +427,15 @@ def _allowed(n_columns: int, shape: FactorShape) -> int:
 
 
 def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> bool:
-    """Say from public numbers when noise leaves room for fewer factors, and what would help."""
+    """Warn, from public numbers alone, if noise allows fewer factors, and name remedies."""
     if k <= n_columns * shape.factors:
         return False
     allowed = _allowed(n_columns, shape)
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
     warn(
-        f"Expected room for n_components={k}; rows, columns and epsilon={plan.epsilon:g} leave room for "
-        f"about {allowed} factors that share half of the variance. The rest may be noise. Use epsilon "
-        f"of about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
+        f"Expected enough rows and budget for n_components={k}, got enough for about {allowed} factors that "
+        f"share half of the variance at epsilon={plan.epsilon:g}. The rest may be noise. Use epsilon of "
+        f"about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
         WeakSignalWarning,
     )
     return True

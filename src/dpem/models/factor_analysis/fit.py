@@ -1,7 +1,7 @@
-"""Private factor analysis: where rows lie, how wide columns are, then moments in ever better frames.
+"""The private fit of factor analysis: the location of rows, the widths of columns, then second moments.
 
-Every stage is one Gaussian mechanism on integers; docs/guide/factor-analysis.md tells what each buys. All
-values are in units of the public ball.
+Each second moment is released in a frame from the release before. Every release is one Gaussian mechanism on
+integers; docs/guide/factor-analysis.md explains the stages. All values are in units of the public ball.
 """
 
 from __future__ import annotations
@@ -45,26 +45,26 @@ _RADIUS, _CENTRE, _SPREAD, _SCALE = 0.05, 0.06, 0.03, 0.06
 _MOMENTS = {4: (0.07, 0.10, 0.18, 0.45), 2: (0.30, 0.50), 1: (0.80,)}
 _SIZE = {4: 0.015, 2: 0.03, 1: 0.04}
 _RESERVED = "rest"
-_HELD = 0.9  # part of the rows that the first two radii are to hold
-_STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM
-_LEAST_SIZE = 0.05  # a size below is noise
-_GOOD_SIZE = 0.1  # noise of a size that can be relied on
-_PASSED_ON = 0.03  # of the edge of the noise: what noise variances are at least, relative to their columns
+_HELD = 0.9  # share of the rows within the first two radii
+_STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM, before the last moment and on it
+_LEAST_SIZE = 0.05  # smaller sizes are noise
+_GOOD_SIZE = 0.1  # largest noise of a size that is treated as known
+_PASSED_ON = 0.03  # smallest noise variances relative to their columns, over the edge of the noise
 
 
 @dataclass(frozen=True)
 class FactorRequest:
-    """What is asked for: public arguments alone.
+    """The public arguments of a fit.
 
     Attributes
     ----------
     n_components : int
-        Factors.
+        Number of factors.
     n_columns : int
-        Coordinates of a row: its columns, or those of a basis and the length of the rest.
+        Number of coordinates of a row: its columns, or its coordinates in a basis and the length of the rest.
     basis_shape : (int, int), optional
-        Columns of the table and directions of the basis. The directions are ordered, those that are expected
-        to vary most first.
+        Number of columns of the table and of directions of the basis. Directions are in decreasing order of
+        expected variance.
     """
 
     n_components: int
@@ -73,10 +73,10 @@ class FactorRequest:
 
     @cached_property
     def expected(self) -> tuple[NDArray[np.float64], list[NDArray[np.intp]]]:
-        """How variance is expected to be shared among coordinates, and which of them are alike.
+        """The expected shares of variance of the coordinates, and groups of coordinates with similar shares.
 
-        Columns are alike. The i-th direction of a basis is expected to have a part of 1/i, the spectrum of
-        natural images, and is alike those of its octave.
+        Columns have equal shares and form one group. The i-th direction of a basis has an expected share
+        proportional to 1/i, the spectrum of natural images; the directions of an octave form a group.
         """
         d = self.n_columns
         if self.basis_shape is None:
@@ -92,24 +92,27 @@ class FactorRequest:
         return weights / weights.sum(), groups
 
     def plan(self, **terms: Unpack[Terms]) -> Plan:
-        """Return the first stage, and one that holds the rest until the number of rows is known."""
+        """Return a plan of the first stage and one that reserves the rest of the budget.
+
+        The reserved stage is refined once the number of rows is known.
+        """
         first = DistanceHistogram(np.zeros((1, self.n_columns)), np.ones(1)).sensitivity(terms["adjacency"])
         stages = [Stage("radius", _RADIUS, first), Stage(_RESERVED, 1 - _RADIUS, first)]
         return Plan.build(stages, **terms)
 
     def stages(self, shape: FactorShape, adjacency: Adjacency) -> list[Stage]:
         """Return the stages after the first."""
-        # One statistic of every kind: frames, centres and radii do not change sensitivities.
+        # Any frame, centre and radius will do: sensitivities do not depend on them.
         origin = np.zeros(self.n_columns)
         frame = Spread(origin, np.ones(self.n_columns)).components(0.0)
-        queries: dict[str, RowStatistic] = {
+        statistics: dict[str, RowStatistic] = {
             "centre": RelativeSums(origin[None], 1.0, 0.0),
             "spread": DistanceHistogram(origin[None], np.ones(1)),
             "scale": ColumnSquares(origin, np.ones(self.n_columns), 1.0),
             "size": FrameSizes(frame, 1.0),
             "moment": FrameMoments(frame, 1, "full", 1.0, 1.0),
         }
-        one_row = {name: query.sensitivity(adjacency) for name, query in queries.items()}
+        one_row = {name: statistic.sensitivity(adjacency) for name, statistic in statistics.items()}
         first = {"centre": _CENTRE, "spread": _SPREAD, "scale": _SCALE}
         stages = [Stage(name, share, one_row[name]) for name, share in first.items()]
         size = _SIZE[shape.rounds]
@@ -121,14 +124,16 @@ class FactorRequest:
 
 @dataclass(frozen=True)
 class FactorShape:
-    """What the noise level allows: from public numbers, or the noisy number of rows where that is private.
+    """The number of rounds that the noise level allows.
+
+    It depends on public numbers, or on the noisy number of rows if that is private.
 
     Attributes
     ----------
     rounds : int
-        Moments released, each in the frame of the one before.
+        Number of released moments, each in the frame of the one before.
     noise_level : float
-        nu: the largest eigenvalue of a moment's noise, where columns are uncorrelated with variance 1.
+        nu: the largest eigenvalue of a moment's noise if columns are uncorrelated with variance 1.
     """
 
     rounds: int
@@ -136,7 +141,7 @@ class FactorShape:
 
     @classmethod
     def allowed(cls, n_columns: int, n_rows: float, plan: Plan) -> FactorShape:
-        """Choose by nu = Delta d sqrt(2 d) / (n mu): where noise covers all, one release is best."""
+        """Choose by nu = Delta d sqrt(2 d) / (n mu): if noise hides everything, one release is best."""
         mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
         one_row = noise_of_one_row(plan) * n_columns
         level = noise_edge(one_row / (n_rows * mu), n_columns)
@@ -145,34 +150,35 @@ class FactorShape:
 
     @classmethod
     def all_kinds(cls) -> list[FactorShape]:
-        """Return one for every number of rounds: which it will be may follow from a released value."""
+        """Return a shape for each number of rounds that a released value may choose."""
         return [cls(rounds, 1.0) for rounds in _MOMENTS]
 
     @property
     def factors(self) -> float:
-        """Factors, per column, that noise leaves visible: of equal strength, half of all variance together.
+        """The number of factors per column that noise leaves visible.
 
-        Each of K has the excess variance d / (2 K) in standardised columns; it must exceed nu.
+        It assumes K factors of equal strength that explain half of the variance together. Each has the excess
+        variance d / (2 K) in standardised columns, which must exceed nu.
         """
         return 1 / (2 * self.noise_level)
 
     @property
     def widening(self) -> float:
-        """How far a frame reaches, in standard deviations of |z|^2: further where noise is small."""
+        """The reach of a frame, in standard deviations of |z|^2 above its mean: larger if noise is small."""
         return min(3.0, max(-1.0, math.log2(0.4 / self.noise_level)))
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMoment:
-    """The released mean and second moment about it, and the last round to draw its noise again."""
+    """The released mean and second moment; `redraw` repeats the last round with fresh noise."""
 
     mean: NDArray[np.float64]
     moment: Moment
-    factors: Factors | None  # where they were fitted on the way, with the EM steps that took
+    factors: Factors | None  # fitted to the last moment without a basis, in `n_iter` EM steps
     n_iter: int
-    size: float  # what the moment is still to be multiplied by
-    least_noise: float  # of a factor model's noise variances, relative to its columns
-    single: bool  # whether noise left room for one round only
+    size: float  # factor by which the moment is still to be multiplied
+    least_noise: float  # smallest noise variances of a factor model, relative to its columns
+    single: bool  # whether noise allowed one round only
     last: MomentRound
     released: ReleasedStatistics
 
@@ -190,7 +196,7 @@ def fit_moment(
     random_state: PublicRandom,
     progress: Progress,
 ) -> FittedMoment:
-    """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
+    """Run all stages. If the number of rows is private, the first stage estimates it and shapes the rest."""
     progress.step("radius")
     frame = first_ball(gate, request.n_columns, n_rows, _HELD, "radius")
     n = gate.n_rows = frame.n_rows
@@ -203,7 +209,7 @@ def fit_moment(
     factors, n_iter = None, 0
     for j in range(1, shape.rounds + 1):
         progress.step(f"moment {j} of {shape.rounds}")
-        with one_thread():  # eigenvalues and inverses change bits with the number of threads
+        with one_thread():  # the bits of eigenvalues and inverses depend on the number of threads
             size, size_noise = _size(gate, StageName("size", j), spread, n)
             spread = spread.times(size)
             step = MomentRound.build(
@@ -235,12 +241,12 @@ def fit_moment(
     if shape.rounds > 1:
         with one_thread():
             size, _ = _size(gate, "size", spread, n)
-        size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # no more than fits the ball
+        size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # rows lie in the unit ball
     return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
 
 
 def _first_spread(gate: Gate, request: FactorRequest, frame: Ball) -> Spread:
-    """Buy a centre within the first radius, a radius about it, and how wide each column is."""
+    """Release a centre within the first radius, a radius about it, and the width of each column."""
     d, n = request.n_columns, frame.n_rows
     sums = RelativeSums(frame.centre[None], frame.radius, 0.0)
     released = gate.release("centre", sums)
@@ -252,7 +258,7 @@ def _first_spread(gate: Gate, request: FactorRequest, frame: Ball) -> Spread:
 
     weights, groups = request.expected
     expected = (frame.radius / GRID) ** 2 * weights
-    # Gaussian columns as wide as expected have squares of norm about sqrt(3 d).
+    # Gaussian columns of the expected width have squares of norm about sqrt(3 d).
     clip = min(2 * math.sqrt(3 * d), d + 3 * math.sqrt(2 * d))
     squares = ColumnSquares(centre, np.sqrt(expected) * GRID, clip)
     released = gate.release("scale", squares)
@@ -266,33 +272,33 @@ def _first_spread(gate: Gate, request: FactorRequest, frame: Ball) -> Spread:
 def _relative_variances(
     raw: NDArray[np.float64], noise: float, weights: NDArray[np.float64], groups: list[NDArray[np.intp]]
 ) -> NDArray[np.float64]:
-    """Draw noisy variances, relative to what was expected, to their groups and these to the whole.
+    """Shrink noisy variances, relative to the expected ones, towards their groups and these to their mean.
 
-    Only what stands out clearly moves a value, and only as far as its own noise allows where a deviation as
-    large as the value itself is to be expected.
+    A value moves only if it stands out of the noise clearly. The move is shrunk as if values deviated by
+    about their own size.
     """
     whole = float(weights @ raw / weights.sum())
     floor = noise * float(np.sqrt(weights @ weights)) / weights.sum()
     whole = min(max(whole, floor), 4.0)
 
-    def drawn(values: NDArray[np.float64], to: float, noise: NDArray[np.float64]) -> NDArray[np.float64]:
+    def shrunk(values: NDArray[np.float64], to: float, noise: NDArray[np.float64]) -> NDArray[np.float64]:
         kept = clear_part(values - to, noise)
         return np.asarray(to + kept * (np.maximum(values, 0) - to) * whole**2 / (whole**2 + noise**2))
 
     sizes = np.array([len(group) for group in groups])
-    means = drawn(np.array([raw[group].mean() for group in groups]), whole, noise / np.sqrt(sizes))
+    means = shrunk(np.array([raw[group].mean() for group in groups]), whole, noise / np.sqrt(sizes))
     means = np.maximum(means, 0.02 * whole)
     result = np.empty_like(raw)
     for group, mean in zip(groups, means, strict=True):
         least = max(0.02 * mean, 0.3 * min(noise, mean))
-        result[group] = np.maximum(drawn(raw[group], mean, np.full(len(group), noise)), least)
+        result[group] = np.maximum(shrunk(raw[group], mean, np.full(len(group), noise)), least)
     return result
 
 
 def _size(gate: Gate, stage: str, spread: Spread, n: float) -> tuple[float, float]:
-    """Buy what a covariance must be multiplied by so that rows have |z|^2 = d on average, and its noise.
+    """Release the factor on a covariance for which |z|^2 is d on average; return it and its noise.
 
-    Rows count up to a cap: three times the average, more where there is room for it, since tails matter.
+    The |z|^2 of a row is capped: at three times the average, or higher if noise allows, because tails matter.
     """
     d = len(spread.mean)
     planned = gate.plan.stage(stage)

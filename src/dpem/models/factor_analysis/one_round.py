@@ -1,4 +1,4 @@
-"""One round of factor analysis: the second moment of rows in the frame of what is known, and its noise."""
+"""One round of factor analysis: release the second moment of rows in the frame of the current estimate."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ if TYPE_CHECKING:
 
 __all__ = ["MomentRound", "Spread", "noise_of_one_row"]
 
-COUNT_SCALE = 0.2  # s over tau: what the mean gets of a release
-_LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame, before the frame is widened
-_LEAST_KEPT = 0.5  # of a direction's variance before the round, where noise is large
+COUNT_SCALE = 0.2  # s / tau: the weight of the mean in a release
+_LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame; with more, the frame is widened
+_LEAST_KEPT = 0.5  # smallest share of a direction's variance before the round, if noise is large
 _NO_TRUST, _FULL_TRUST = 0.5, 0.8  # sizes of a moment, relative to its frame
-_ENOUGH_ALONE = 2  # directions above the noise, for what lies within it to say something, in a single round
-_LEAST_CLIP = 0.5  # of the mean of |z|^2
-_LEAST_SIZE = 0.02  # of what was known before
-_LEAST_OF_COLUMN = 0.05  # of a column's variance
-_NARROWEST, _WIDEST = 1e-12, 4.0  # variances in the unit ball
+_ENOUGH_ALONE = 2  # directions above the noise from which on, in a single round, those within it are used
+_LEAST_CLIP = 0.5  # smallest squared clipping radius, relative to the mean of |z|^2
+_LEAST_SIZE = 0.02  # smallest size relative to the round before
+_LEAST_OF_COLUMN = 0.05  # smallest variance of a column, relative to the round before
+_NARROWEST, _WIDEST = 1e-12, 4.0  # range of variances in the unit ball
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """A mean (d,) and a covariance: a matrix (d, d), or its diagonal (d,) where that is all that is known."""
+    """A mean (d,) and a covariance: a matrix (d, d), or only its diagonal (d,)."""
 
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
 
     @cached_property
     def eigenvalues(self) -> NDArray[np.float64]:
-        """Of the covariance."""
+        """The eigenvalues of the covariance."""
         if self.covariance.ndim == 1:
             return self.covariance
         return np.asarray(np.linalg.eigvalsh(self.covariance))
 
     @property
     def variances(self) -> NDArray[np.float64]:
-        """The diagonal."""
+        """The variances of the columns."""
         return self.covariance if self.covariance.ndim == 1 else np.diagonal(self.covariance)
 
     def times(self, factor: float) -> Spread:
-        """Return the same shape with the covariance multiplied, as far as rows in the ball allow."""
+        """Multiply the covariance by a factor, at most as far as rows in the unit ball allow."""
         largest = 1 / max(float(self.variances.sum()), 1e-300)
         return Spread(self.mean, np.asarray(self.covariance * min(factor, largest)))
 
@@ -72,7 +72,7 @@ class Spread:
         return cholesky(safe + ridge * np.eye(len(safe)))
 
     def components(self, ridge: float) -> GaussianComponents:
-        """Return the frame, on grids."""
+        """Return the frame, rounded to its grids."""
         return GaussianComponents.from_parameters(np.ones(1), self.mean[None], self.factor(ridge)[None])
 
 
@@ -80,25 +80,25 @@ class Spread:
 class MomentRound:
     """A release of mean and second moment in the frame of (covariance + ridge).
 
-    The ridge is zero unless noise would cover everything: then directions that are too narrow to be seen are
-    not made as wide as the others, and rows are shorter.
+    The ridge is zero unless noise would hide everything. With a ridge, directions too narrow to be detected
+    stay narrower than the others in the frame, so that rows are shorter.
 
     Attributes
     ----------
     before : Spread
-        What is known, sized.
+        The current estimate, with its size corrected.
     n_rows : float
-        Their number.
+        Number of rows.
     ridge : float
-        Added to all variances.
+        Constant added to all variances.
     statistic : FrameMoments
-        What is released.
+        The statistic of the release.
     n_components : int
-        Factors that are looked for.
+        Number of factors to find.
     sized : bool
-        Whether the size of what is known was measured well just before.
+        Whether the size of the current estimate was measured precisely just before.
     single : bool
-        Whether there is one round only, noise being large.
+        Whether there is only one round, because noise is large.
     """
 
     before: Spread
@@ -122,7 +122,7 @@ class MomentRound:
         sized: bool,
         single: bool,
     ) -> MomentRound:
-        """Choose ridge and clipping radius from the planned noise and what is known."""
+        """Choose ridge and clipping radius from the planned noise and the current estimate."""
         values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
         d = len(values)
         per_square = noise_of_one_row(plan) * plan.stage(stage).noise_multiplier / n_rows
@@ -144,7 +144,7 @@ class MomentRound:
 
     @cached_property
     def _kept(self) -> float:
-        """What clipping leaves of a Gaussian row's squares: a chi-square with as many effective columns."""
+        """The share of a Gaussian row's squares after clipping, by a chi-square with effective columns."""
         values = np.clip(self.before.eigenvalues, _NARROWEST, _WIDEST)
         part = values / (values + self.ridge)
         effective = float(part.sum() ** 2 / (part @ part))
@@ -161,9 +161,9 @@ class MomentRound:
     def moment(
         self, released: ReleasedStatistics, *, redrawn: bool = False
     ) -> tuple[NDArray[np.float64], Moment]:
-        """Return the mean, and the second moment about it as far as it stands above the noise.
+        """Return the mean, and the second moment about it as far as it stands out of the noise.
 
-        Of `redrawn` noise, all that it does to the mean shows, however little of a move would be believed.
+        With `redrawn` noise the mean is not shrunk, so that standard errors show all of the noise.
         """
         framed = self.statistic.read(released)
         d, s = len(self.before.mean), self.statistic.count_scale
@@ -177,7 +177,7 @@ class MomentRound:
         widths = np.diagonal(factor)
         move = raw_shift if redrawn else shift
         mean = self.statistic.components.centres[0] + (widths * move if diagonal_frame else factor @ move)
-        mean = onto_grid(mean[None] * GRID)[0] / GRID  # within the ball
+        mean = onto_grid(mean[None] * GRID)[0] / GRID  # also moves the mean into the ball
         if d > LARGEST_DENSE:
             return mean, self._leading(second, noise, widths)
         if diagonal_frame:
@@ -186,7 +186,7 @@ class MomentRound:
             inverse = np.linalg.inv(factor)
             base = symmetric(inverse @ self.before.covariance @ inverse.T)
         size = _fitting_size(second, base, noise)
-        if self.sized and size < 1:  # the frame has the right size: it is tails that were clipped
+        if self.sized and size < 1:  # the frame has the right size, so the difference is clipped tails
             second, noise = second / size, noise / size
         else:
             base = size * base
@@ -195,7 +195,7 @@ class MomentRound:
         difference = spectrum_above_noise(second - base, noise, _ENOUGH_ALONE if self.single else 1)
         inside = _at_least(base + difference, base, least)
         matrix = symmetric(factor @ inside @ factor.T)
-        # Columns' own variances are known far better than directions: they come from the raw diagonal.
+        # Variances of columns are far more precise than those of directions: take them from the raw diagonal.
         raw = np.einsum("ij,jk,ik->i", factor, second, factor)
         wanted = self._variances(raw, noise * (factor**2).sum(axis=1), size)
         stretch = np.sqrt(wanted / np.diagonal(matrix))
@@ -206,7 +206,7 @@ class MomentRound:
     ) -> NDArray[np.float64]:
         before = self.before.variances * (1.0 if self.sized and size < 1 else size)
         kept = _trust(size) * clear_part(raw - before, noise)
-        # A column far narrower than its noise says nothing, unless it turns out to be far wider.
+        # A column far narrower than its noise carries no information, unless it turns out to be far wider.
         shown = np.maximum(before, raw - 2 * noise) ** 2
         moved = before + kept * shown / (shown + noise**2) * (np.maximum(raw, 0.0) - before)
         return _within_ball(np.maximum(moved, _LEAST_OF_COLUMN * before))
@@ -214,9 +214,9 @@ class MomentRound:
     def _leading(
         self, second: NDArray[np.float64], noise: float, widths: NDArray[np.float64]
     ) -> LowRankMoment:
-        """Keep eigenvectors that stand above the noise's edge e, with sqrt(w^2 - e^2), beside the diagonal.
+        """Return the diagonal plus the eigenvectors above the edge e of the noise, with sqrt(w^2 - e^2).
 
-        That is the best multiple of each where few directions stand out of many.
+        That multiple of each eigenvector is the best one if few of many directions stand out.
         """
         d = len(widths)
         diagonal = self.before.variances / widths**2
@@ -235,15 +235,15 @@ class MomentRound:
         strengths = np.sqrt(np.maximum(values[above] ** 2 - edge**2, 0.0))
         left = widths[:, None] * vectors[:, above]
         explained = (left**2 * strengths).sum(axis=1)
-        beside = np.maximum(wanted - explained, _LEAST_OF_COLUMN * wanted)
-        return LowRankMoment(left, np.diag(strengths), beside)
+        added = np.maximum(wanted - explained, _LEAST_OF_COLUMN * wanted)
+        return LowRankMoment(left, np.diag(strengths), added)
 
 
 def _fitting_size(moment: NDArray[np.float64], base: NDArray[np.float64], noise: float) -> float:
-    """Return what multiple of the base fits a noisy moment best: one number, far less noisy than directions.
+    """Return the multiple of the base that fits a noisy moment best.
 
-    It keeps the order of directions, which a moment that is mostly noise would else upset where the base is
-    too large.
+    This single number is far less noisy than directions. If the base is too large, it keeps the order of
+    directions, which a moment that is mostly noise would otherwise change.
     """
     squared = float((base**2).sum())
     excess = float((moment * base).sum()) / squared - 1
@@ -252,21 +252,21 @@ def _fitting_size(moment: NDArray[np.float64], base: NDArray[np.float64], noise:
 
 
 def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Rows in the unit ball have no more than 1 of variance in all, whatever noise says."""
+    """Scale variances so that they sum to at most 1, as those of rows in the unit ball do."""
     return np.asarray(variances / max(1.0, float(variances.sum())))
 
 
 def _trust(size: float) -> float:
-    """Return how far a moment's variances can be trusted: not at all where clipping takes half of it.
+    """Return the trust, 0 to 1, in a moment's variances; it is 0 if clipping removed half of the moment.
 
-    A frame is sized so that a moment fits it as it is. Where less is left, tails were clipped, first those of
-    columns that are rarely far from their mean: what they seem to lose, they may just not show.
+    The frame was sized to fit the moment. If the moment is smaller, tails were clipped, first those of
+    columns that are rarely far from their mean. Their variances may then be larger than they seem.
     """
     return min(1.0, max(0.0, (size - _NO_TRUST) / (_FULL_TRUST - _NO_TRUST)))
 
 
 def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-    """Raise a matrix so that every direction keeps at least a part of what it has in the base."""
+    """Raise a matrix so that every direction keeps at least a share of its variance in the base."""
     values, vectors = np.linalg.eigh(base)
     root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
     inverse = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T

@@ -1,4 +1,4 @@
-"""What planner, report and commands show of factor analysis: expected noise, profile and figures."""
+"""The summary of factor analysis for planner, report and commands: expected noise, profile and figures."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["figures_of", "noise_of_factors", "profile_of", "spread_of"]
 def noise_of_factors(
     request: FactorRequest, plan: Plan, n_rows: int, columns: PlannedColumns
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
-    """Return what is granted, and the noise of the last moment in means, deviations and correlations."""
+    """Return the numbers of factors and rounds, and the noise of means, deviations and correlations."""
     d = request.n_columns
     shape = FactorShape.allowed(d, n_rows, plan)
     squared = max(d + shape.widening * math.sqrt(2 * d), d / 2)
@@ -50,7 +50,7 @@ def noise_of_factors(
 
 
 def profile_of(model: FactorAnalysis) -> Profile:
-    """Return the mean, and the loadings of every factor."""
+    """Return the mean and the loadings of every factor."""
     columns, units = schema_of(model)
     rows = [("mean", values_of(model.mean_, model.standard_errors_["mean"], columns))]
     rows += numbered_rows(model.components_, model.standard_errors_["components"], [None] * len(columns))
@@ -58,11 +58,11 @@ def profile_of(model: FactorAnalysis) -> Profile:
 
 
 def figures_of(model: FactorAnalysis) -> dict[str, Any]:
-    """Return what a page draws: one Gaussian."""
+    """Return the data of the report's charts: one Gaussian."""
     return gaussian_figures(model, model._gaussians())
 
 
 def spread_of(model: FactorAnalysis) -> dict[str, float]:
-    """Return the deviation of each column."""
+    """Return the standard deviation of each column."""
     within = np.sqrt(np.diagonal(model.get_covariance()))
     return dict(zip(column_names(model), map(float, within), strict=True))

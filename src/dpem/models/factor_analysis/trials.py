@@ -1,4 +1,4 @@
-"""What the audit plays of factor analysis."""
+"""Small fits of factor analysis for the audit and the conformance tests."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What every fitted Gaussian mixture offers: its density, in plain floating-point arithmetic."""
+"""The density of a fitted Gaussian mixture, in floating-point arithmetic."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ _BLOCK = 1 << 14
 
 
 def public_means(means_init: Any, k: int, n_columns: int) -> NDArray[np.float64] | None:
-    """Return the public start that a user gave, checked."""
+    """Return the public starting means as a validated array, or None."""
     if means_init is None:
         return None
     means = np.asarray(means_init, dtype=np.float64)
     if means.shape != (k, n_columns) or not np.isfinite(means).all():
         raise InvalidArgumentError(
-            f"Expected means_init of shape ({k}, {n_columns}) with finite numbers, got shape {means.shape}, "
-            f"or a number that is not finite. It must be public, never from the rows."
+            f"Expected means_init of shape ({k}, {n_columns}) with finite numbers, got shape {means.shape} "
+            f"or a number that is not finite. Pass public means, never means of the rows."
         )
     return means
 
 
 def precision_cholesky(covariances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return scikit-learn's upper factors P with P P' the precision, for covariances (k, d, d)."""
+    """Return the upper factors P of the precisions P P', as in scikit-learn, for covariances (k, d, d)."""
     inverse = np.linalg.inv(cholesky(covariances))
     return np.asarray(inverse.transpose(0, 2, 1))
 
@@ -63,7 +63,7 @@ def log_joint(
     means: NDArray[np.float64],
     precisions_cholesky: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return log(weight) plus log-density of every row (n, d) under every component, (n, k)."""
+    """Return log(weight) plus the log-density of each row in each component, (n, k), for rows (n, d)."""
     n, d = rows.shape
     result = np.empty((n, len(weights)))
     log_det = np.log(np.diagonal(precisions_cholesky, axis1=1, axis2=2)).sum(axis=1)
@@ -81,7 +81,7 @@ def _log_joint_of_known(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return `log_joint` of the cells that are known, all of them as a rule."""
+    """Return `log_joint` of the known cells."""
     incomplete = np.isnan(rows).any(axis=1)
     if not incomplete.any():
         return log_joint(rows, weights, means, precision_cholesky(covariances))
@@ -99,18 +99,18 @@ def log_sum(joint: NDArray[np.float64]) -> NDArray[np.float64]:
 def sample_gaussian(
     random_state: PublicRandom, n: int, mean: NDArray[np.float64], factor: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Draw n rows with this mean and lower factor of the covariance."""
+    """Draw n rows from a Gaussian with the given mean and lower factor of the covariance."""
     return np.asarray(mean + random_state.normal(size=(n, len(mean))) @ factor.T)
 
 
 @dataclass(frozen=True, eq=False)
 class BackgroundComponents:
-    """Wide components of the density beside the mixture's own.
+    """Wide components of the density beside the mixture's `n_components_`.
 
     Attributes
     ----------
     weights : ndarray of shape (b,)
-        Their part of the density; the mixture has the rest.
+        Weights in the density. The mixture has the rest.
     means : ndarray of shape (b, d)
     covariances : ndarray of shape (b, d, d)
     """
@@ -126,7 +126,7 @@ class BackgroundComponents:
 
 
 class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn has no types
-    """Predict, score and sample by `weights_`, `means_`, `covariances_` and `background_`."""
+    """Predict, score and sample with `weights_`, `means_`, `covariances_` and `background_`."""
 
     covariance_type: str
     random_state: Any
@@ -160,7 +160,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
 
     @property
     def precisions_cholesky_(self) -> NDArray[np.float64]:
-        """Factors of the precisions, in scikit-learn's shapes."""
+        """Cholesky factors of the precisions, in the shapes of scikit-learn."""
         check_is_fitted(self)
         match self.covariance_type:
             case "diag" | "spherical":
@@ -171,7 +171,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
 
     @property
     def precisions_(self) -> NDArray[np.float64]:
-        """Inverse covariances, in scikit-learn's shapes."""
+        """Inverse covariances, in the shapes of scikit-learn."""
         factors = self.precisions_cholesky_
         if self.covariance_type in ("diag", "spherical"):
             return np.asarray(factors**2)
@@ -194,7 +194,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         return _log_joint_of_known(self._rows(X), self.weights_, self.means_, self._full_covariances())
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the most probable component for each row. As sensitive as X: keep it with the data."""
+        """Return the most probable component for each row. As sensitive as X: do not publish it."""
         return np.asarray(self._joint(X).argmax(axis=1))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -211,24 +211,25 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, *, random_state: Any = None, return_components: bool = False) -> Any:
-        """Draw rows from the density: free, since the density is released.
+        """Draw rows from the density, without any charge: the density is released.
 
         Parameters
         ----------
         n_samples : int, default 1
-            How many.
+            Number of rows.
         random_state : int or RandomState, optional
-            Seeds this draw; the estimator's own `random_state` unless given.
+            Seed of this draw; the `random_state` of the estimator by default.
         return_components : bool, default False
-            Whether to return the component of each row, too, as scikit-learn does.
+            Whether to return the component of each row too, as scikit-learn does.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features), or DataFrame
-            Rows; of a private model, moved into its bounds as the rows were that it was fitted to. With a
-            schema a DataFrame with its names and types, whole numbers whole.
+            Rows; those of a private model are clipped to its bounds, like the rows of the fit. With a
+            schema, a DataFrame with its names and types; whole numbers are rounded.
         y : ndarray of shape (n_samples,)
-            With `return_components`: their components, in rising order; -1 for the background.
+            With `return_components`, the component of each row in increasing order, and -1 for the
+            background.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
@@ -249,7 +250,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         return (drawn, np.repeat(labels[order], counts[order])) if return_components else drawn
 
     def to_sklearn(self) -> PlainGaussianMixture:
-        """Return scikit-learn's mixture with the same density: the background as further components."""
+        """Return scikit-learn's mixture with the same density; the background becomes further components."""
         weights, means, covariances = self._all_components()
         plain = PlainGaussianMixture(len(weights), covariance_type="full", random_state=self.random_state)
         plain.weights_, plain.means_, plain.covariances_ = weights, means, covariances

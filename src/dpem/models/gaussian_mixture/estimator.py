@@ -54,86 +54,89 @@ _DRAWS = 100  # of the noise, for standard errors
 class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator):
     r"""A mixture of Gaussians under differential privacy.
 
-    A tenth of the budget buys one Gaussian for all rows, a tenth a k-means start, and the rest EM steps on
-    moments in each component's own frame, each step one mechanism (docs/guide/gaussian-mixture.md). How many
-    components and steps the noise leaves room for follows from public numbers.
+    A tenth of the budget is spent on one Gaussian for all rows, a tenth on a k-means start, and the rest on
+    EM steps. Each step is one mechanism, which releases moments in the components' own frames
+    (docs/guide/gaussian-mixture.md). The numbers of components and steps that the noise allows follow from
+    public numbers.
 
     Parameters
     ----------
     n_components : int, default 1
-        At most so many components; `n_components_` says how many were fitted, and a warning why.
+        Largest number of components. The fit may use fewer if noise would hide them: it then warns, and
+        `n_components_` is their number.
     epsilon : float
-        The privacy budget. ``math.inf`` runs plain EM, marked as not private.
+        Epsilon of the privacy budget. ``math.inf`` runs plain EM and marks the result as not private.
     delta : float, default 1e-6
-        The other half of the budget: choose it well below one over the number of rows.
+        Delta of the privacy budget. Choose it well below one over the number of rows.
     bounds : (low, high)
-        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
     data_norm : float
-        Instead of bounds: a public limit on the Euclidean norm of a row.
+        Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
-        Instead of bounds: columns with their public bounds.
+        Declared columns with their public bounds; an alternative to bounds.
     covariance_type : {"full", "tied", "diag", "spherical"}, default "full"
         As in scikit-learn.
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
-        Whether the number of rows is public or private.
+        Neighbouring relation: the number of rows is public with "replace_one" and private with "add_remove".
     rows_per_person : int, default 1
-        The most rows that one person owns; the guarantee is then for persons.
+        Largest number of rows of one person; the guarantee then covers persons.
     person : str, optional
-        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
+        Column that identifies persons; rows of a person beyond `rows_per_person` are left out. Without this
+        column, dpem does not check that nobody has more rows (docs/how-to/persons.md).
     data_quality : bool, default True
-        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
-        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
-        that are clearly bad.
+        With a schema, whether to spend one hundredth of the budget on noisy counts, per column, of cells that
+        could not be read, were outside the categories, or were clipped (`data_quality_`). A warning names
+        columns with clearly too many of them.
     max_iter : int, optional
-        EM steps: from the noise level unless given; for plain EM at most 100. A private fit is never stopped
-        early.
+        Number of EM steps; by default the noise level determines it. A private fit never stops early. Plain
+        EM takes at most this many, by default 100.
     means_init : array-like of shape (n_components, n_features), optional
-        A public start. It must not come from the rows.
+        Public starting means. They must not come from the rows.
     background_weight : float, default 0.02
-        What two wide components, the pooled Gaussian and the public domain, have of the density at first; EM
-        then estimates it. They keep rows far from all components possible. 0 leaves them out.
+        Initial weight of the background, two wide components: the pooled Gaussian, widened, and a Gaussian
+        over the public domain. EM then estimates the weight. The background covers rows far from all
+        components. 0 leaves it out.
     missing : {None, "em"}, default None
-        What a missing cell (NaN, or what a schema calls missing) is. "em": unknown, and EM uses its
-        conditional expectation given the row's other cells, at the same cost. None: there are none, and a row
-        with one counts as the centre of the domain.
+        Treatment of missing cells, which are NaN or declared as missing by the schema. "em": EM uses their
+        conditional expectations given the other cells of the row, at the same cost. None: no cells are
+        missing, and a row with a missing cell counts as the centre of the domain.
     tol, reg_covar : float
-        For plain EM alone, as in scikit-learn.
+        For plain EM only, as in scikit-learn.
     ledger : Ledger or path, optional
-        Where the budget is charged before a row is read.
+        Ledger to charge before any row is read.
     random_state : int or RandomState, optional
-        Seeds the free post-processing and `sample`. It never touches the noise.
+        Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional
-        Threads: all cores unless given; -2 is all but one. The result does not depend on it.
+        Number of threads; None uses all cores, and -2 all but one. The result does not depend on it.
     verbose : int, default 0
-        Whether to tell which step runs.
+        Whether to print the current step.
 
     Attributes
     ----------
     weights_, means_, covariances_, precisions_cholesky_ : ndarray
-        As in scikit-learn, in the columns' units, for the components alone.
+        As in scikit-learn, in the units of the columns, for the components without the background.
     background_ : BackgroundComponents
-        The wide components and their part of the density.
+        The background components and their weights in the density.
     n_components_ : int
-        Components fitted.
+        Number of fitted components.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last steps alone does to "weights", "means" and "covariances".
+        Standard errors of "weights", "means" and "covariances" due to the noise of the last steps alone.
     privacy_ : PrivacyStatement
         The guarantee.
     plan_ : Plan
-        Every release with its noise.
+        All releases with their noise.
     data_quality_ : DataQuality or None
-        Noisy counts of cells that the schema could not take as they are, where they were bought.
+        Noisy counts of the cells that do not conform to the schema, if they were released.
     n_iter_ : int
-        EM steps.
+        Number of EM steps.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    There is no training likelihood: it is not private. What `predict`, `score` and the like return is as
-    sensitive as the rows that they are given; `private_score` charges for a number that may be published.
-    A grid search on private rows spends budget with every fit.
+    There is no training likelihood, because it would not be private. The results of `predict`, `score` and
+    similar methods are as sensitive as their argument. `private_score` releases a score that may be
+    published, for a charge. A grid search on private rows spends budget with every fit.
 
     Examples
     --------
@@ -214,8 +217,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         super()._check_schema(schema)
         if self._allows_missing and not any(column.missing for column in schema.columns):
             raise InvalidArgumentError(
-                "Expected a column with missing=True in the schema for missing='em', got none: cells "
-                "without a number would go to the middle of their bounds."
+                "Expected a column with missing=True in the schema for missing='em', got none. Declare the "
+                "columns with missing cells, or leave missing='em' out."
             )
 
     def _request(self, domain: Domain) -> MixtureRequest:
@@ -237,7 +240,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     def _plan(self, public: PublicFacts) -> Plan:
         request: MixtureRequest = public.request
         plan = self._with_quality(request.plan(**self._terms))
-        if public.n_rows is None:  # raises, before the charge, if a shape that n may choose cannot be planned
+        if public.n_rows is None:  # raises before the charge if a shape that n may choose cannot be planned
             for shape in MixtureShape.extremes(request):
                 plan.refined("rest", request.stages(shape, plan.adjacency), by_release=True)
             return plan
@@ -296,14 +299,14 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         return _found(parts, errors, BackgroundComponents.none(source.n_columns), plain.n_iter)
 
     def _weakness(self) -> str:
-        """Compare what noise does to a component's mean with the spread of its rows."""
+        """Compare the noise of each component's mean with the spread of its rows."""
         spread = np.sqrt(np.diagonal(self._full_covariances(), axis1=1, axis2=2))
         noisy = self.standard_errors_["means"] > spread / 2
         if not noisy.any():
             return ""
         return (
-            f"Noise moves the mean of {int(noisy.any(axis=1).sum())} of {self.n_components_} components by "
-            f"more than half of their spread in {int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
+            f"The noise of the mean is larger than half of the spread for {int(noisy.any(axis=1).sum())} of "
+            f"{self.n_components_} components, in {int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
         )
 
     def _profile(self) -> Profile:
@@ -323,10 +326,10 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     def _in_units(
         self, state: MixtureState, domain: Domain
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return weights, means and covariances in the user's units and scikit-learn's shapes."""
+        """Return weights, means and covariances in units of the columns and the shapes of scikit-learn."""
         scale = domain.scale
         covariances = state.covariances * scale[:, None] * scale
-        means = domain.clip(domain.from_grid(state.means * GRID))  # public knowledge: means lie in the bounds
+        means = domain.clip(domain.from_grid(state.means * GRID))  # means of rows lie within the bounds
         return state.weights, means, self._of_type(covariances)
 
     def _of_type(self, covariances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -341,9 +344,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         return covariances
 
     def impute(self, X: Any) -> Any:
-        """Return the rows with each missing cell at its expectation given the row's other cells.
+        """Replace each missing cell by its conditional expectation given the other cells of its row.
 
-        As sensitive as X: keep it with the data. Needs ``missing="em"``.
+        The result is as sensitive as X: do not publish it. Needs ``missing="em"``.
 
         Parameters
         ----------
@@ -353,7 +356,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         Returns
         -------
         ndarray of shape (n, d), or DataFrame
-            A DataFrame with the names and types of the schema, where there is one.
+            The filled rows. With a schema, a DataFrame with its names and types.
 
         Examples
         --------
@@ -368,7 +371,10 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         True
         """
         if not self._allows_missing:
-            raise InvalidArgumentError("Expected missing='em' for rows with missing cells, got missing=None.")
+            raise InvalidArgumentError(
+                "Expected a model fitted with missing='em' for impute, got missing=None. Fit it with "
+                "missing='em'."
+            )
         rows = self._rows(X)
         missing = np.isnan(rows)
         incomplete = missing.any(axis=1)
@@ -376,7 +382,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         low, high = self._domain(self.n_features_in_).box if self.plan_ is not None else (-np.inf, np.inf)
         if incomplete.any():
             expected = rows.copy()
-            inside = np.clip(rows[incomplete], low, high)  # as the fit saw known cells
+            inside = np.clip(rows[incomplete], low, high)  # clip known cells as in the fit
             expected[incomplete] = expected_rows(inside, *self._all_components())
         return self._as_declared(np.where(missing, np.clip(expected, low, high), rows))
 
@@ -428,15 +434,15 @@ def _found(
 
 
 def _warn_if_fewer(request: MixtureRequest, n_rows: float, plan: Plan) -> None:
-    """Warn, from public numbers or the noisy number of rows, if noise leaves room for fewer components."""
+    """Warn, from public numbers or the noisy number of rows, if noise allows fewer components."""
     shape = MixtureShape.allowed(request, n_rows, plan)
     if shape.n_components == request.n_components:
         return
     needed = plan.epsilon_for_mu(shape.mu_for_all)
     remedy = f"epsilon of about {needed * 1.005:.3g}, or more rows" if needed < 1e4 else "more rows"
     warn(
-        f"Expected room for n_components={request.n_components}; rows, columns and epsilon={plan.epsilon:g} "
-        f"leave room for {shape.n_components}, which is fitted. All of them need {remedy}, or a simpler "
-        f"covariance_type.",
+        f"Expected enough rows and budget for n_components={request.n_components}, got enough for "
+        f"{shape.n_components} at epsilon={plan.epsilon:g}; the fit uses {shape.n_components}. For all of "
+        f"them, use {remedy}, or a simpler covariance_type.",
         FewerComponentsWarning,
     )

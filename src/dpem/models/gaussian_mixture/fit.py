@@ -1,6 +1,7 @@
-"""The private Gaussian mixture: a pooled Gaussian, a k-means start, EM in the components' own frames.
+"""The private fit of a Gaussian mixture: a pooled Gaussian, a k-means start, and EM steps.
 
-Every stage is one Gaussian mechanism on integers; docs/guide/gaussian-mixture.md tells what each buys.
+Each EM step releases moments in the components' own frames. Every release is one Gaussian mechanism on
+integers; docs/guide/gaussian-mixture.md explains the stages.
 """
 
 from __future__ import annotations
@@ -41,24 +42,24 @@ __all__ = ["FittedMixture", "MixtureRequest", "MixtureShape", "fit_mixture"]
 
 # Shares of mu^2.
 _FIRST_POOL, _START = 0.05, 0.10
-# Where cells are missing, or where one Gaussian is all there will be, one round more.
+# With missing cells, or with a single component, there is one more round.
 _LATER_POOL, _INCOMPLETE_POOL, _LONE_POOL = (0.05,), (0.04, 0.04), (0.05, 0.10)
 _START_STEPS = 4
 _GROWTH = 2.0  # of the budget from the first EM step to the last
-_STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more where there is less noise
-# Of the wide components together: where there is one other, they hold what it cannot.
+_STEPS, _FEWEST, _MOST = 5.0, 3, 40  # EM steps: more if there is less noise
+# Largest weight of the background: beside a single component, it holds the rows that do not fit it.
 _LARGEST_BACKGROUND = {False: 0.5, True: 0.4}
-_LARGEST_NOISE = 0.4  # in a component's covariance, relative to it: with more there is nothing to see
-_FEWEST_OF_MORE = 3  # where fewer components fit than were asked for, two are no better than one
-_SMALLEST = 0.08  # eigenvalue over the pooled one, at a noise level of 1
+_LARGEST_NOISE = 0.4  # of a component's covariance, relative to it; more would hide the component
+_FEWEST_OF_MORE = 3  # if noise allows fewer components than requested, two are no better than one
+_SMALLEST = 0.08  # smallest eigenvalue relative to the pooled one, at a noise level of 1
 _RESERVED = "rest"
-_REACH = 10.0  # how many pooled standard deviations the start looks at
-_LEAST_BACKGROUND = 0.1  # of the weight that the background starts with
+_REACH = 10.0  # radius of the start, in pooled standard deviations
+_LEAST_BACKGROUND = 0.1  # smallest weight of the background, relative to its first weight
 
 
 @dataclass(frozen=True)
 class MixtureRequest:
-    """What is asked for: public arguments alone."""
+    """The public arguments of a fit."""
 
     n_components: int
     n_columns: int
@@ -69,7 +70,10 @@ class MixtureRequest:
     incomplete: bool = False  # whether rows may have missing cells
 
     def plan(self, **terms: Unpack[Terms]) -> Plan:
-        """Return the first stage, and one that holds the rest until the number of rows is known."""
+        """Return a plan of the first stage and one that reserves the rest of the budget.
+
+        The reserved stage is refined once the number of rows is known.
+        """
         first = self._pool_sensitivity(terms["adjacency"], first=True)
         stages = [Stage(StageName("pool", 1), _FIRST_POOL, first), Stage(_RESERVED, 1 - _FIRST_POOL, first)]
         return Plan.build(stages, **terms)
@@ -88,13 +92,13 @@ class MixtureRequest:
         return stages + Stage.numbered("em", left * growth / growth.sum(), one)
 
     def later_pool(self, shape: MixtureShape) -> tuple[float, ...]:
-        """Return the shares of the pool's rounds after the first."""
+        """Return the budget shares of the rounds of the pooled Gaussian after the first."""
         if self.incomplete:
             return _INCOMPLETE_POOL
         return _LATER_POOL if shape.n_components > 1 else _LONE_POOL
 
     def _start_share(self, shape: MixtureShape) -> float:
-        """Return what the start costs: k-means, unless there is a public start or one component."""
+        """Return the budget share of the start: zero for a public start or a single component."""
         return _START if self.means_init is None and shape.n_components > 1 else 0.0
 
     def pool_round(self, n_rows: float | None) -> PoolRound:
@@ -116,18 +120,20 @@ class MixtureRequest:
 
 @dataclass(frozen=True)
 class MixtureShape:
-    """What the noise level allows: from public numbers, or the noisy number of rows where that is private.
+    """The numbers of components and steps that the noise level allows.
+
+    They depend on public numbers, or on the noisy number of rows if that is private.
 
     Attributes
     ----------
     n_components : int
-        Components that noise leaves room for, at most those asked for.
+        Number of components that the noise allows, at most the requested number.
     iterations : int
-        EM steps.
+        Number of EM steps.
     noise_level : float
-        nu: noise in a component's covariance, relative to it.
+        nu: the noise of a component's covariance, relative to it.
     mu_for_all : float
-        The Gaussian-DP budget that would leave room for all that were asked for.
+        The mu of Gaussian DP that would allow all requested components.
     """
 
     n_components: int
@@ -142,7 +148,7 @@ class MixtureShape:
         one = math.sqrt(2) if plan.adjacency.n_rows_public else 1.0
         delta = one * plan.unit.rows_per_person * (s * s + tau * tau)
         mu = plan.budget.mu
-        # The largest eigenvalue of a full covariance's noise; else that of the mean is as large.
+        # Norm of the noise of a full covariance; for simpler forms the noise of the mean is as large.
         norm = math.sqrt(2 * request.n_columns)
         per_component = delta / mu / n_rows * (norm if request.covariance == "full" else min(norm, 2.0))
         k = int(np.clip(math.floor(_LARGEST_NOISE / per_component), 1, request.n_components))
@@ -154,14 +160,14 @@ class MixtureShape:
 
     @classmethod
     def extremes(cls, request: MixtureRequest) -> list[MixtureShape]:
-        """Return the shapes with the most steps and the smallest shares that a released value may choose."""
+        """Return the shapes with the smallest shares of the budget that a released value may choose."""
         steps = request.iterations or _MOST
         return [cls(k, steps, 1.0, 1.0) for k in sorted({1, request.n_components})]
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
-    """A finished fit: parameters, background and shape; `redraw` gives parameters under fresh noise."""
+    """The result of a fit; `redraw` repeats the last M-step with fresh noise."""
 
     state: MixtureState
     pool: Pool
@@ -170,7 +176,7 @@ class FittedMixture:
 
     @property
     def background(self) -> Background:
-        """The wide components."""
+        """The background components."""
         return Background.around(self.pool)
 
 
@@ -181,7 +187,7 @@ def fit_mixture(
     random_state: PublicRandom,
     progress: Progress,
 ) -> FittedMixture:
-    """Run all stages. Where the number of rows is private, the first yields it, and it shapes the rest."""
+    """Run all stages. If the number of rows is private, the first stage estimates it and shapes the rest."""
     adjacency = gate.plan.adjacency
     pool = _pool_round(gate, request, StageName("pool", 1), n_rows, None, progress)
     n = pool.n_rows
@@ -193,7 +199,7 @@ def fit_mixture(
     weight = request.background_weight
     background = np.full(2, weight / 2) if weight > 0 else np.zeros(0)
     start = _start(gate, request, pool, shape, background, random_state, progress)
-    # Eigenvalues below this part of the pooled ones are noise: the limit rises steeply with its level.
+    # Smaller eigenvalues, relative to the pooled ones, are noise. The limit rises steeply with its level.
     smallest = float(np.clip(_SMALLEST * shape.noise_level**4, 1e-5, 0.01))
     step = MixtureStep(
         pool,
@@ -238,12 +244,12 @@ def _start(
     random_state: PublicRandom,
     progress: Progress,
 ) -> MixtureState:
-    """Start from private k-means (or public means), and covariances that share the pooled volume."""
+    """Return the first state: means from private k-means (or public ones), and scaled pooled covariances."""
     k, d = shape.n_components, request.n_columns
     if k == 1 and request.means_init is None:
         means, weights = pool.mean[None], np.ones(1)
     elif request.means_init is None:
-        # Where the pool found the rows: bounds may be far wider than they.
+        # Look only where the pooled Gaussian found rows: bounds may be far wider.
         reach = GRID * min(2.0, _REACH * math.sqrt(np.trace(pool.covariance)))
         known = Ball(onto_grid(pool.mean[None] * GRID)[0], reach, pool.n_rows)
         rows = _filled(gate, pool) if request.incomplete else gate
@@ -257,7 +263,7 @@ def _start(
 
 
 def _filled(gate: Gate, pool: Pool) -> MappedRowsGate:
-    """Let missing cells be what the pool expects of them."""
+    """Fill missing cells by their conditional expectations under the pooled Gaussian."""
     with one_thread():
         alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])
     frames = PatternFrames(alone)

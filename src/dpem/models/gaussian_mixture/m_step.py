@@ -1,8 +1,8 @@
-r"""The M-step of the private mixture: moments with noise in, a sound mixture out.
+r"""The M-step of the private mixture: from noisy moments to a valid mixture.
 
-Everything here is post-processing of released values. The noise level is known, so every estimate is drawn
-toward a simpler one by as much as noise alone would move it: weights to the simplex, each covariance to the
-tied one, that to the pooled one. No division by a count that noise could have made.
+Everything here is post-processing of released values. The noise level is known, so each estimate is shrunk
+towards a simpler one by as much as noise explains: weights to the simplex, each covariance to the tied one,
+and the tied one to the pooled one. No estimate is divided by a count that may be noise alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.fitting.projection import cholesky, count_weights, symmetric
-from dpem.models.gaussian_mixture.pool import drawn_to_simpler, james_stein
+from dpem.models.gaussian_mixture.pool import james_stein, shrunk_covariance
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance, noise_entries
 from dpem.statistics.gaussian_missing import IncompleteMoments
 
@@ -34,43 +34,43 @@ __all__ = [
 ]
 
 LARGEST_EIGENVALUE = 4.0  # of a component's covariance, in the pooled frame
-_LARGEST_STEP = 1.5  # of a mean, over sqrt(d), in its frame
-_FORGET = 0.8  # what earlier moments keep of their weight at every step of the second half
-_SMALL_FRAME = 0.15  # eigenvalues in a frame do not fall further in one step
+_LARGEST_STEP = 1.5  # of a mean in its frame, over sqrt(d)
+_FORGET = 0.8  # factor on the weight of earlier moments at every step of the second half
+_SMALL_FRAME = 0.15  # eigenvalues in a frame do not fall below this in one step
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Wide fixed components for what the mixture does not explain: the pool widened, and the domain."""
+    """Wide fixed components for rows that the mixture does not explain: a widened pool, and the domain."""
 
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
 
     @classmethod
     def around(cls, pool: Pool) -> Background:
-        """Return the pooled Gaussian with ten times its covariance, and the public domain's Gaussian."""
+        """Return the pooled Gaussian with ten times its covariance, and the Gaussian of the public domain."""
         d = len(pool.mean)
         return cls(np.stack([pool.mean, np.zeros(d)]), np.stack([10 * pool.covariance, np.eye(d) / d]))
 
     @cached_property
     def factors(self) -> NDArray[np.float64]:
-        """Lower Cholesky factors."""
+        """Lower Cholesky factors of the covariances."""
         return cholesky(self.covariances)
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureState:
-    """Released parameters in units of the ball, and the average of past moments that led to them."""
+    """Released parameters in units of the ball, and the averaged moments behind them."""
 
     weights: NDArray[np.float64]  # (k,), of the components alone, summing to 1
     means: NDArray[np.float64]
     covariances: NDArray[np.float64]
-    background: NDArray[np.float64]  # weights of the background, out of the whole
+    background: NDArray[np.float64]  # weights of the background in the whole density
     step: int = 0
     moments: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # raw, (k, d + 1, d + 1)
-    others: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    others: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # counts of the background
     memory: float = 0.0  # weight of the average
-    memory_variance: float = 0.0  # of its noise, times memory^2
+    memory_variance: float = 0.0  # variance of its noise, times memory^2
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,17 +80,18 @@ class MixtureStep:
     Attributes
     ----------
     pool, background : Pool, Background
-        Where all rows lie.
+        The pooled Gaussian and the background components.
     covariance : str
-        Form of the covariances.
+        Covariance type.
     clip, count_scale : float
-        tau and s of the frames.
+        Clipping radius tau and count scale s of the frames.
     smallest_eigenvalue : float
-        Of a component's covariance in the pooled frame: what noise cannot tell from zero.
+        Smallest eigenvalue of a component's covariance in the pooled frame; noise hides smaller ones.
     average_from : int
-        The step from which moments are averaged with past ones.
-    least_background : float
-        Smallest weight of each background component; none where it is zero.
+        First step at which moments are averaged with past ones.
+    least_background, largest_background : float
+        Smallest weight of each background component, and largest weight of all together. There is no
+        background if the first is zero.
     incomplete : bool
         Whether rows may have missing cells.
     """
@@ -109,7 +110,7 @@ class MixtureStep:
     # -- E-step --------------------------------------------------------------------------------------------
 
     def statistic(self, parameters: MixtureState) -> FrameMoments:
-        """Return moments in the frames of these components, and counts of the background."""
+        """Return the statistic: moments in the frames of the components, and counts of the background."""
         k = len(parameters.weights)
         weights, means = parameters.weights * (1 - parameters.background.sum()), parameters.means
         factors = cholesky(parameters.covariances)
@@ -122,14 +123,14 @@ class MixtureStep:
         return moments(components, k, self.covariance, self.clip, self.count_scale)
 
     def noise_of_average(self, before: MixtureState, after: MixtureState) -> float:
-        """Return the noise of the averaged moments over what the last release alone gives them."""
+        """Return the noise of the averaged moments, relative to the noise from the last release alone."""
         last = after.memory - (_FORGET * before.memory if before.step >= max(1, self.average_from) else 0.0)
         return float(np.sqrt(after.memory_variance / last))
 
     # -- M-step --------------------------------------------------------------------------------------------
 
     def m_step(self, parameters: MixtureState, released: ReleasedStatistics) -> MixtureState:
-        """Return the next mixture. Accepts any noise."""
+        """Return the next mixture, whatever the noise."""
         statistic = self.statistic(parameters)
         framed = statistic.read(released)
         k, d = parameters.means.shape
@@ -154,7 +155,7 @@ class MixtureStep:
         others: NDArray[np.float64],
         noise: float,
     ) -> MixtureState:
-        """Average with past moments, each weighted by its budget and forgotten by and by."""
+        """Average the moments with past ones, with weights by precision that decay from step to step."""
         weight = noise**-2.0
         memory, variance = 0.0, 0.0
         if parameters.step >= max(1, self.average_from):
@@ -215,7 +216,7 @@ class MixtureStep:
         return np.asarray(share * min(1.0, self.largest_background / share.sum()))
 
     def _restrict(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Keep of a covariance in its frame what its form allows."""
+        """Restrict covariances in their frames to the covariance type."""
         d = matrices.shape[-1]
         diagonal = np.diagonal(matrices, axis1=-2, axis2=-1)
         if self.covariance == "diag":
@@ -225,7 +226,7 @@ class MixtureStep:
         return matrices
 
     def _noise_norm(self, noise: NDArray[np.float64] | float) -> NDArray[np.float64]:
-        """Typical largest eigenvalue of the noise of a covariance."""
+        """Return the typical largest eigenvalue of the noise of a covariance."""
         d = len(self.pool.mean)
         size = {"full": np.sqrt(2 * d), "tied": np.sqrt(2 * d), "diag": np.sqrt(2), "spherical": 1 / d}
         return np.asarray(noise * size[self.covariance])
@@ -237,16 +238,16 @@ class MixtureStep:
         counts: NDArray[np.float64],
         relative: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Return the mean covariance, drawn to a multiple of the pooled one as far as noise could explain."""
+        """Return the mean covariance, shrunk towards a multiple of the pooled one by what noise explains."""
         share = counts / counts.sum()
         tied = np.einsum("k,kij->ij", share, factors @ scatter @ factors.transpose(0, 2, 1))
         noise = float(np.sqrt(((share * relative) ** 2).sum()))
-        if self.covariance == "tied":  # released as one matrix: its noise comes once, not for every component
+        if self.covariance == "tied":  # released as one matrix, with noise added once
             noise /= np.sqrt(len(counts))
         factor = self.pool.factor
         inverse = np.linalg.inv(factor)
         inside = symmetric(inverse @ tied @ inverse.T)
-        inside, left = drawn_to_simpler(inside, noise, self.covariance, self.smallest_eigenvalue, 1.0)
+        inside, left = shrunk_covariance(inside, noise, self.covariance, self.smallest_eigenvalue, 1.0)
         values, vectors = np.linalg.eigh(inside)
         values = np.clip(values, np.clip(left, self.smallest_eigenvalue, 0.5), LARGEST_EIGENVALUE)
         return symmetric(factor @ (vectors * values @ vectors.T) @ factor.T)
@@ -258,7 +259,7 @@ class MixtureStep:
         tied: NDArray[np.float64],
         relative: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Draw each covariance to the tied one in its own frame, and bound its eigenvalues."""
+        """Shrink each covariance towards the tied one in its own frame, and bound its eigenvalues."""
         inverse = np.linalg.inv(factors)
         target = symmetric(inverse @ tied @ inverse.transpose(0, 2, 1))
         kept = james_stein(scatter - target, relative**2 * noise_entries(self.covariance, scatter.shape[-1]))[
@@ -268,7 +269,7 @@ class MixtureStep:
         floor = np.clip(0.5 * kept[:, 0] * self._noise_norm(relative)[:, None], _SMALL_FRAME, 0.5)
         inner = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
         covariances = factors @ inner @ factors.transpose(0, 2, 1)
-        # Bounds in the pooled frame.
+        # Bound eigenvalues in the pooled frame.
         pooled = self.pool.factor
         to_pool = np.linalg.inv(pooled)
         values, vectors = np.linalg.eigh(symmetric(to_pool @ covariances @ to_pool.T))
@@ -278,7 +279,7 @@ class MixtureStep:
 
 
 def noise_of_averages(noises: Sequence[float], average_from: int) -> float:
-    """Return the noise of the moments after steps with these noises, averaged as `MixtureStep` does."""
+    """Return the noise of moments averaged as in `MixtureStep`, given the noise of every step."""
     memory, variance = 0.0, 0.0
     for step, noise in enumerate(noises):
         weight = noise**-2.0

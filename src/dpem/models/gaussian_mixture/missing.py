@@ -1,4 +1,4 @@
-r"""Gaussians of rows with missing cells, in plain floating-point arithmetic: for predictions and plain EM.
+r"""Gaussian densities of rows with missing cells in floating-point arithmetic, for predictions and plain EM.
 
 With B the inverse of the covariance of the known cells, zero elsewhere, and y = B (x - m) of the known cells:
 the squared distance is (x - m)' y, the expected row m + S y, and the conditional covariance S - S B S.
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 __all__ = ["KnownCells", "expected_rows", "incomplete_log_joint", "known_cells"]
 
-# Cells of the matrices of all patterns of missing cells that are held at once.
-_PATTERN_CELLS = 1 << 22
+# Most entries of the matrices of patterns of missing cells in memory at once.
+_PATTERN_ENTRIES = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
 class KnownCells:
-    """Some rows (n, d) with few patterns of missing cells: `known` (p, d), and the pattern of each row."""
+    """Rows (n, d) with few patterns of missing cells: the patterns `known` (p, d), and that of each row."""
 
     rows: NDArray[np.float64]
     known: NDArray[np.bool_]
     which: NDArray[np.intp]
 
     def precisions(self, covariance: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return B of every pattern, (p, d, d), and the log-determinant of the known part, (p,)."""
+        """Return B of every pattern, (p, d, d), and the log-determinants of the known blocks, (p,)."""
         both = self.known[:, :, None] & self.known[:, None, :]
         padded = np.where(both, covariance, np.eye(covariance.shape[0]))
         return np.linalg.inv(padded) * both, np.linalg.slogdet(padded)[1]
@@ -41,7 +41,7 @@ class KnownCells:
     def relative(
         self, mean: NDArray[np.float64], precisions: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return rows about the mean, zero where missing, and y, both (n, d)."""
+        """Return the rows minus the mean, zero in missing cells, and y, both (n, d)."""
         relative = np.where(self.known[self.which], self.rows - mean, 0.0)
         y = np.zeros_like(relative)
         for j in range(relative.shape[1]):
@@ -53,7 +53,7 @@ def known_cells(rows: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.intp], K
     """Yield groups of rows (n, d) with few patterns of missing cells, each with its row numbers."""
     d = rows.shape[1]
     missing, which = missing_patterns(rows.T)
-    step = max(1, _PATTERN_CELLS // (d * d))
+    step = max(1, _PATTERN_ENTRIES // (d * d))
     for start in range(0, len(missing), step):
         held = np.flatnonzero((which >= start) & (which < start + step))
         yield held, KnownCells(rows[held], ~missing[start : start + step], which[held] - start)
@@ -65,7 +65,7 @@ def incomplete_log_joint(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return log(weight) plus the log-density of every row's known cells under every component, (n, k)."""
+    """Return log(weight) plus the log-density of each row's known cells in each component, (n, k)."""
     joint = np.empty((len(rows), len(weights)))
     for held, cells in known_cells(rows):
         size = cells.known.sum(axis=1) * np.log(2 * np.pi)
@@ -83,7 +83,7 @@ def expected_rows(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return rows with every missing cell at its expectation under the mixture, given the known cells."""
+    """Replace each missing cell by its conditional expectation given the known cells of its row."""
     joint = incomplete_log_joint(rows, weights, means, covariances)
     g = np.exp(joint - joint.max(axis=1, keepdims=True))
     g /= g.sum(axis=1, keepdims=True)

@@ -1,6 +1,6 @@
-"""EM without privacy, for epsilon = inf: scikit-learn's steps, in blocks, on all cores.
+"""EM without privacy, for epsilon = inf: the steps of scikit-learn, in blocks and on all cores.
 
-No rounding, clipping, shrinkage or background; the result equals scikit-learn's from the same start.
+There is no rounding, clipping, shrinkage or background. From the same start, the result is scikit-learn's.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _BLOCK_CELLS = 1 << 17
 
 @dataclass(frozen=True, eq=False)
 class PlainMixture:
-    """Parameters in the user's units, in scikit-learn's shapes."""
+    """Parameters in the units of the columns and the shapes of scikit-learn."""
 
     weights: NDArray[np.float64]
     means: NDArray[np.float64]
@@ -49,7 +49,7 @@ class PlainMixture:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """Counts, and first and second moments about fixed centres; the total log-likelihood."""
+    """Counts, first and second moments about fixed centres, and the total log-likelihood."""
 
     counts: NDArray[np.float64]
     sums: NDArray[np.float64]
@@ -81,7 +81,8 @@ def fit_plain(
 ) -> PlainMixture:
     """Run EM from k-means until the mean log-likelihood rises by less than `tol`.
 
-    With `missing`, cells that are NaN have their conditional expectations; the start has column means.
+    With `missing`, NaN cells are replaced by their conditional expectations, and by column means for the
+    start.
     """
     progress.step("k-means start")
     if len(rows) < k:
@@ -113,8 +114,8 @@ def fit_plain(
                 moments += _incomplete_e_step(rows[incomplete], weights, means, covariances)
         except np.linalg.LinAlgError as error:
             raise InvalidArgumentError(
-                f"Expected covariances of full rank, got a component with none at reg_covar={reg_covar:g}. "
-                f"Raise reg_covar, or ask for fewer components."
+                f"Expected covariances of full rank, got a singular one at reg_covar={reg_covar:g}. Use a "
+                f"larger reg_covar or fewer components."
             ) from error
         weights, means, covariances = _m_step(moments, means, covariance, reg_covar)
         change, bound = moments.likelihood / n - bound, moments.likelihood / n
@@ -123,7 +124,7 @@ def fit_plain(
             break
     if not converged:
         warn(
-            f"Plain EM did not converge in max_iter={max_iter} steps; raise max_iter or tol.",
+            f"Plain EM did not converge in max_iter={max_iter} steps. Increase max_iter or tol.",
             ConvergenceWarning,
         )
     shaped = {
@@ -143,7 +144,7 @@ def _e_step(
     covariance: Covariance,
     n_jobs: int | None,
 ) -> _Moments:
-    """Return moments about the means under these parameters: compiled where that is faster and installed."""
+    """Return moments about the means, with compiled kernels if they are installed and faster."""
     d = rows.shape[1]
     kernels = compiled_kernels(d)
     if kernels is not None:
@@ -181,7 +182,10 @@ def _e_step(
 def _with_column_means(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     known = ~np.isnan(rows)
     if not known.any(axis=0).all():
-        raise InvalidArgumentError("Expected a known cell in every column, got a column without any.")
+        raise InvalidArgumentError(
+            "Expected at least one known cell in every column, got a column of missing cells only. Leave it "
+            "out."
+        )
     means = np.where(known, rows, 0.0).sum(axis=0) / known.sum(axis=0)
     return np.where(known, rows, means)
 
@@ -192,7 +196,7 @@ def _incomplete_e_step(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
 ) -> _Moments:
-    """Return expected moments about the means of rows with missing cells."""
+    """Return the expected moments about the means, of rows with missing cells."""
     joint = incomplete_log_joint(rows, weights, means, covariances)
     density = log_sum(joint)
     g = np.exp(joint - density[:, None])
@@ -235,7 +239,7 @@ def _moments(
 
 
 def _over_blocks(one: Callable[[slice], _Moments], rows: NDArray[np.float64], n_jobs: int | None) -> _Moments:
-    """Sum over blocks, in their order whatever the number of threads."""
+    """Sum over blocks, in the same order for any number of threads."""
     n, d = rows.shape
     size = max(64, _BLOCK_CELLS // d)
     parts = [slice(start, min(start + size, n)) for start in range(0, n, size)]

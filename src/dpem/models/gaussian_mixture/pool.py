@@ -1,7 +1,8 @@
-"""All rows as one private Gaussian: where the data lies, and what is left of a mixture when noise is large.
+"""The pooled Gaussian: one private Gaussian for all rows.
 
-Each round is one release, in the frame of the round before: the first in the public ball, where noise is
-large beside narrow data, the next relative to what the first one found.
+It locates the data, and it is what a mixture shrinks to if noise is large. Each round is one release. The
+first round takes place in the public ball, where noise is large if the data is narrow; each later round takes
+place in the frame of the round before, so that its noise is relative to that frame.
 """
 
 from __future__ import annotations
@@ -25,19 +26,20 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.statistics.gaussian import Covariance
 
-__all__ = ["Pool", "PoolRound", "drawn_to_simpler", "frame_limits", "james_stein"]
+__all__ = ["Pool", "PoolRound", "frame_limits", "james_stein", "shrunk_covariance"]
 
-_COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s over tau, in one column and in many
+_COUNT_SCALE, _LEAST_COUNT_SCALE = 0.6, 0.35  # s / tau, for one column and for many
 _FIRST_COUNT_SCALE = 0.6  # in the unit ball, where tau is 1
-_WIDEST_FRAME = 10.0  # variances in a frame beyond are noise
-_NARROWEST = 1e-10  # variance in the unit ball: some hundred grid steps
-_CLEAR = 2.0  # deviations of its noise at which a mean variance counts as seen
+_WIDEST_FRAME = 10.0  # larger variances in a frame are noise
+_NARROWEST = 1e-10  # smallest variance in the unit ball: some hundred grid steps
+_CLEAR = 2.0  # standard deviations of noise above which a mean variance counts as detected
 
 
 def frame_limits(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
-    """Return tau and s of a frame: most of a Gaussian lies within tau; few columns weigh counts more.
+    """Return the clipping radius tau and the count scale s of a frame.
 
-    |z|^2 has mean d and standard deviation sqrt(2 d), of which `spread` are kept.
+    |z|^2 has mean d and standard deviation sqrt(2 d); tau^2 is `spread` standard deviations above the mean,
+    so that most of a Gaussian lies within tau. With few columns, counts get more weight.
     """
     tau = math.sqrt(n_columns + spread * math.sqrt(2 * n_columns))
     return tau, max(_LEAST_COUNT_SCALE, _COUNT_SCALE * n_columns**-0.25) * tau
@@ -45,7 +47,7 @@ def frame_limits(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Mean (d,) and covariance (d, d) of all rows in units of the ball, and their number, public or noisy."""
+    """Mean (d,) and covariance (d, d) of all rows, in units of the ball, and their public or noisy number."""
 
     mean: NDArray[np.float64]
     covariance: NDArray[np.float64]
@@ -59,19 +61,18 @@ class Pool:
 
 @dataclass(frozen=True, eq=False)
 class PoolRound:
-    """One round (an `EMModel`); the parameters before the first are None.
+    """One round of the pooled Gaussian (an `EMModel`); the parameters before the first round are None.
 
     Attributes
     ----------
     covariance : str
-        Form of the covariance.
+        Covariance type.
     n_columns : int
-        Columns of a row.
+        Number of columns.
     n_rows : float, optional
-        Number of rows where it is public or known from an earlier round; else this round yields it.
+        Number of rows, if it is public or known from an earlier round. Otherwise this round estimates it.
     incomplete : bool
-        Whether rows may have missing cells.
-        Then moments are those of known cells, column by column.
+        Whether rows may have missing cells. Moments are then those of known cells, column by column.
     """
 
     covariance: Covariance
@@ -80,7 +81,7 @@ class PoolRound:
     incomplete: bool = False
 
     def statistic(self, parameters: Pool | None) -> FrameMoments | CentredMoments:
-        """Return the moments of all rows: in the unit ball, or in the frame of the round before."""
+        """Return the statistic: moments of all rows in the unit ball, or in the frame of the round before."""
         d = self.n_columns
         kind: Covariance = "full" if self.covariance == "tied" else self.covariance
         if parameters is None:
@@ -94,22 +95,22 @@ class PoolRound:
         return CentredMoments(later) if self.incomplete else later
 
     def _factor(self, parameters: Pool) -> NDArray[np.float64]:
-        """Return the frame of the next round: of columns, where their cells are taken one by one."""
+        """Return the frame of the next round; with missing cells, a frame of separate columns."""
         if self.incomplete:
             return np.diag(np.sqrt(np.diagonal(parameters.covariance)))
         return parameters.factor
 
     def m_step(self, parameters: Pool | None, released: ReleasedStatistics) -> Pool:
-        """Return mean and covariance, drawn to a round shape as far as noise could explain what they show."""
+        """Return mean and covariance, shrunk towards a spherical shape by as much as noise explains."""
         d = self.n_columns
         statistic = self.statistic(parameters)
         framed = statistic.read(released)
         frame = statistic.moments if isinstance(statistic, CentredMoments) else statistic
         moments, s = framed.moments[0], frame.count_scale
         n = max(1.0, self.n_rows if self.n_rows is not None else float(moments[0, 0]) / s**2)
-        beside = framed.noise / math.sqrt(2) / n  # noise of an entry beside the diagonal
+        off_diagonal = framed.noise / math.sqrt(2) / n  # noise of an off-diagonal entry
         shift = moments[0, 1:] / (s * n)
-        shift *= kept_part(float(shift @ shift), d * (beside / s) ** 2)
+        shift *= kept_part(float(shift @ shift), d * (off_diagonal / s) ** 2)
         second = moments[1:, 1:] / n
         if parameters is not None:
             second = second / kept_variance(d, frame.clip)
@@ -126,11 +127,12 @@ class PoolRound:
 
     def _repaired(self, inside: NDArray[np.float64], noise: float, *, first: bool) -> NDArray[np.float64]:
         d = self.n_columns
-        alone = first and self.incomplete  # columns by themselves: see `CentredMoments`
-        # In the unit ball no trace is above 1; in a frame the round before was too wide rather than narrow.
+        separate = first and self.incomplete  # only variances are known: see `CentredMoments`
+        # In the unit ball no trace exceeds 1. A later frame is rather too wide than too narrow.
         widest, narrowest = (1 / d, 1e-7) if first else (1.0, 1e-3)
         least = min(_CLEAR * noise / math.sqrt(d), widest)
-        inside, floor = drawn_to_simpler(inside, noise, "diag" if alone else self.covariance, least, widest)
+        form = "diag" if separate else self.covariance
+        inside, floor = shrunk_covariance(inside, noise, form, least, widest)
         values, vectors = np.linalg.eigh(inside)
         values = np.clip(values, min(max(floor, narrowest), 1.0), _WIDEST_FRAME)
         if first:
@@ -139,18 +141,19 @@ class PoolRound:
 
 
 def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bound eigenvalues by what rows in the unit ball can have, whatever noise says."""
+    """Clip eigenvalues to the range that rows in the unit ball allow."""
     values, vectors = np.linalg.eigh(covariance)
     return symmetric(vectors * np.clip(values, _NARROWEST, 1.0) @ vectors.T)
 
 
-def drawn_to_simpler(
+def shrunk_covariance(
     covariance: NDArray[np.float64], noise: float, form: Covariance, least: float, largest: float
 ) -> tuple[NDArray[np.float64], float]:
-    """Return a noisy covariance as far as noise does not explain it, and how much noise is left of it.
+    """Shrink a noisy covariance towards simpler ones; return it and its remaining noise.
 
-    A round shape is clear first (d noises in one mean), then a variance for each column (d numbers), then
-    what columns share (d^2 / 2): each is believed by its own evidence. `noise` is that of a variance.
+    The mean variance is the most certain (it averages d noisy values), then the variances of the columns (d
+    numbers), then the covariances (d^2 / 2 numbers). Each part is shrunk by its own evidence. `noise` is the
+    standard deviation of a variance.
     """
     d = len(covariance)
     variances = np.diagonal(covariance)
@@ -162,12 +165,12 @@ def drawn_to_simpler(
         kept_own = float(kept_part(float(own @ own), d * noise**2))
     if form in ("full", "tied") and d > 1:
         kept_shared = float(james_stein(shared, noise**2 * d * (d - 1) / 2))
-    drawn = mean * np.eye(d) + kept_own * np.diag(own) + kept_shared * shared
-    return drawn, noise * max(kept_own, kept_shared * math.sqrt(d / 2))
+    shrunk = mean * np.eye(d) + kept_own * np.diag(own) + kept_shared * shared
+    return shrunk, noise * max(kept_own, kept_shared * math.sqrt(d / 2))
 
 
 def james_stein(
     difference: NDArray[np.float64], noise_energy: NDArray[np.float64] | float
 ) -> NDArray[np.float64]:
-    """Return the part of a difference (over the last two axes) that noise does not explain, 0 to 1."""
+    """Return the share, 0 to 1, of a difference (over the last two axes) that noise does not explain."""
     return kept_part((difference**2).sum(axis=(-2, -1)), noise_energy)

@@ -1,4 +1,4 @@
-"""The mean log-density under a released mixture, with noise: each row's is clipped to public limits."""
+"""A private score: the mean log-density of rows under a released mixture, clipped and with noise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ __all__ = ["KnownLogDensities", "LogDensities", "PrivateScoreMixin"]
 
 @dataclass(frozen=True, eq=False)
 class LogDensities:
-    """Log-densities from `low` to `high` on 20 bits, and the number of rows where private. Eq. (S-8)."""
+    """Sum of log-densities, clipped to `low` and `high`, on 20 bits; counts rows if private. Eq. (S-8)."""
 
     components: GaussianComponents
     low: float
@@ -57,10 +57,14 @@ class LogDensities:
         *,
         counted: bool,
     ) -> LogDensities:
-        """Take a mixture in units of the ball whose last component is the public domain's, N(0, I/d)."""
+        """Create the statistic of a mixture in units of the ball.
+
+        The last component must be the Gaussian of the public domain, N(0, I/d).
+        """
         d = means.shape[1]
         components = GaussianComponents.from_parameters(weights, means, cholesky(covariances))
-        # In the unit ball the last component alone is never below this; no density is above all its peaks.
+        # Within the unit ball the last component alone reaches at least `low`. No density exceeds the sum of
+        # all peaks.
         low = math.log(weights[-1]) + d / 2 * (math.log(d / (2 * math.pi)) - 1)
         peaks = components.constants
         high = float(peaks.max() + np.log(np.exp(peaks - peaks.max()).sum()))
@@ -68,16 +72,16 @@ class LogDensities:
 
     @property
     def size(self) -> int:
-        """One, and one for the count."""
+        """The number of sums: one, plus one for the count."""
         return 1 + self.counted
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of numbers in an interval."""
+        """Return the sensitivity of a sum of numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the scaled log-densities, then count."""
+        """Return the sum of scaled log-densities, and the count."""
         _, squared = self.components.frames(rows)
         _, largest, total = softmax(self.components.log_joint(squared))
         scaled = self._scaled_sum(largest + np.log(total))
@@ -85,24 +89,25 @@ class LogDensities:
 
     def _scaled_sum(self, density: NDArray[np.float64]) -> int:
         part = (density - self.low) / (self.high - self.low)
-        # Written so that whatever is not a number counts as the lowest: no row may cause an error.
+        # NaN counts as the lowest value: no row may cause an exception.
         return int(np.floor(np.where(part > 0.0, np.minimum(part, 1.0), 0.0) * 2.0**LINEAR_BITS).sum())
 
     def mean(self, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
-        """Return the mean log-density, in units of the ball, and what the noise does to it."""
+        """Return the mean log-density, in units of the ball, and its standard error."""
         n = float(n_rows) if n_rows is not None else max(1.0, float(released.values[1]) / 2.0**LINEAR_BITS)
         unit = (self.high - self.low) / 2.0**LINEAR_BITS / n
         part = float(released.values[0]) / 2.0**LINEAR_BITS / n
-        # The noise of a private number of rows moves the mean too, by the mean's own place in the interval.
+        # The noise of a private number of rows adds to the error, in proportion to the mean within the
+        # interval.
         spread = 1.0 if n_rows is not None else math.hypot(1.0, part)
         return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * spread
 
 
 @dataclass(frozen=True, eq=False)
 class KnownLogDensities(LogDensities):
-    """`LogDensities` of the cells that are known, each in the user's units."""
+    """`LogDensities` of known cells, in the units of the columns."""
 
-    log_scale: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of every column
+    log_scale: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of each column
 
     @classmethod
     def of_known_cells(
@@ -114,10 +119,11 @@ class KnownLogDensities(LogDensities):
         *,
         counted: bool,
     ) -> KnownLogDensities:
-        """Take a mixture as `of_mixture` does, and the scale of every column."""
+        """Create the statistic as `of_mixture` does, with the scales of the columns."""
         d = means.shape[1]
         components = GaussianComponents.from_parameters(weights, means, cholesky(covariances))
-        # A known cell adds to the last component's lowest value, and to a peak no more than given all others.
+        # A known cell adds `lowest` to the smallest value of the last component, and to a peak at most its
+        # conditional log-density given all other cells.
         lowest = 0.5 * math.log(d / (2 * math.pi)) - log_scale
         low = math.log(weights[-1]) - d / 2 + float(np.minimum(lowest, 0.0).sum())
         precisions = np.diagonal(np.linalg.inv(covariances), axis1=1, axis2=2)
@@ -131,7 +137,7 @@ class KnownLogDensities(LogDensities):
         return PatternFrames(self.components)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the scaled log-densities of known cells, then count."""
+        """Return the sum of scaled log-densities of known cells, and the count."""
         total = 0
         for held, which, frames in self._frames.groups(rows):
             joint = frames.log_joint(which, np.nan_to_num(rows[:, held]))
@@ -144,7 +150,7 @@ class KnownLogDensities(LogDensities):
 
 
 class PrivateScoreMixin:
-    """What every fitted private mixture offers for a score that may be published."""
+    """The method `private_score` of a fitted mixture."""
 
     covariance_type: str
     bounds: Any
@@ -174,35 +180,36 @@ class PrivateScoreMixin:
         delta: float = 1e-6,
         ledger: Ledger | str | os.PathLike[str] | None = None,
     ) -> PrivateValue:
-        """Return the mean log-density of the rows with noise, charged; of known cells where some are missing.
+        """Release the mean log-density of the rows, with noise and for a charge.
 
-        Log-densities are clipped to public limits: from below the domain's own background at its weight, from
-        above the density's largest value. Bounds, relation and unit are those of the model.
+        Only known cells count if some are missing. Log-densities are clipped to public limits: the lower one
+        is the weighted background of the domain, the upper one a bound of the density. Bounds,
+        neighbouring relation and privacy unit are those of the model.
 
         Parameters
         ----------
         X : array, DataFrame, path, function, Dask or Spark table, or tensor
             Rows.
         epsilon, delta : float
-            The budget of this number.
+            Privacy budget of this release.
         ledger : Ledger or path, optional
-            Where it is charged: the model's own ledger unless given.
+            Ledger to charge; the ledger of the model by default.
 
         Returns
         -------
         PrivateValue
-            With `value`, `standard_error` and `privacy`.
+            Object with `value`, `standard_error` and `privacy`.
         """
         check_columns(self, open_rows(X, self.schema, person=self.person))
         if ledger is None and self.ledger is None and self.charge_ is not None:
             raise InvalidArgumentError(
-                f"Expected a ledger for private_score: this model was charged to that of "
-                f"{self.charge_.ledger!r}, which a file does not hold. Give it with ledger=... ."
+                f"Expected a ledger for private_score, got none. The model was charged to the ledger of "
+                f"{self.charge_.ledger!r}, which a model file does not contain. Give it with ledger=... ."
             )
         if not len(self.background_.weights):
             raise InvalidArgumentError(
-                "Expected a fitted private model with a background: without one a single row could move the "
-                "score without limit. Fit with background_weight above 0."
+                "Expected a private model with a background, got one without. A single row could change the "
+                "score without limit. Fit the model with background_weight above 0."
             )
         weights, means, covariances = self._all_components()
 
@@ -210,7 +217,7 @@ class PrivateScoreMixin:
             d = domain.n_columns
             inside = domain.points_to_grid(means) / GRID
             scaled = covariances / domain.scale[:, None] / domain.scale
-            # The limit below rests on the public domain's own Gaussian: not as a file has it, but as it is.
+            # The lower limit relies on the exact Gaussian of the public domain, not on the one in a file.
             inside[-1], scaled[-1] = np.zeros(d), np.eye(d) / d
             if self._allows_missing:
                 return KnownLogDensities.of_known_cells(
@@ -220,7 +227,7 @@ class PrivateScoreMixin:
 
         def value(domain: Domain, released: ReleasedStatistics, n_rows: int | None) -> tuple[float, float]:
             number, error = statistic(domain, n_rows is None).mean(released, n_rows)
-            if self._allows_missing:  # already in the user's units
+            if self._allows_missing:  # already in the units of the columns
                 return number, error
             return number - float(np.log(domain.scale).sum()), error
 

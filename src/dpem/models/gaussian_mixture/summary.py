@@ -1,4 +1,4 @@
-"""What planner, report and commands show of a Gaussian mixture: expected noise, profile and figures."""
+"""The summary of a Gaussian mixture for planner, report and commands: expected noise, profile, figures."""
 
 from __future__ import annotations
 
@@ -35,11 +35,12 @@ __all__ = ["figures_of", "noise_of_mixture", "profile_of", "spread_of"]
 def noise_of_mixture(
     request: MixtureRequest, plan: Plan, n_rows: int, columns: PlannedColumns
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
-    """Return what is granted, and noise of shares, means and deviations.
+    """Return the numbers of components and steps, and the noise of shares, means and standard deviations.
 
-    Noise of deviation sigma lies on the diagonal of a component's moments of psi = (s, z), and sigma / sqrt 2
-    beside it (S-9): its count has sigma / s^2, its mean sigma / (sqrt 2 s n_k), its variance sigma / n_k,
-    the last two in units of the component's own deviation.
+    The noise of a component's moments of psi = (s, z) has standard deviation sigma on the diagonal and
+    sigma / sqrt 2 off it (S-9). The noise of its count is then sigma / s^2, that of its mean
+    sigma / (sqrt 2 s n_k), and that of its variance sigma / n_k, the last two in units of the component's own
+    standard deviation.
     """
     shape = MixtureShape.allowed(request, n_rows, plan)
     d, k = request.n_columns, shape.n_components
@@ -53,7 +54,7 @@ def noise_of_mixture(
     if request.covariance == "spherical":
         variance /= d
     share = sigma / (s * s) / n_rows
-    # A component's is divided by its noisy count; one for all is averaged over all rows.
+    # A component's variance is divided by a noisy count; the tied variance is averaged over all rows.
     variance = variance / k if request.covariance == "tied" else math.hypot(variance, share * k)
     granted = {"components": k, "steps": len(steps)}
     noise = [ExpectedNoise("share of rows", None, share, None, share * k, "an even share")] if k > 1 else []
@@ -62,7 +63,7 @@ def noise_of_mixture(
 
 
 def profile_of(model: GaussianMixture) -> Profile:
-    """Return the share, means and deviations of every component."""
+    """Return the share, means and standard deviations of every component."""
     columns, units = schema_of(model)
     errors = model.standard_errors_
     deviations = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
@@ -75,12 +76,12 @@ def profile_of(model: GaussianMixture) -> Profile:
 
 
 def figures_of(model: GaussianMixture) -> dict[str, Any]:
-    """Return what a page draws: components, and the background."""
+    """Return the data of the report's charts: components and background."""
     return gaussian_figures(model, model._gaussians())
 
 
 def spread_of(model: GaussianMixture) -> dict[str, float]:
-    """Return the deviation of each column within components."""
+    """Return the standard deviation of each column within components."""
     variances = np.diagonal(model._full_covariances(), axis1=1, axis2=2)
     within = np.sqrt(np.average(variances, axis=0, weights=model.weights_))
     return dict(zip(column_names(model), map(float, within), strict=True))

@@ -1,4 +1,4 @@
-"""What the audit plays of the Gaussian mixture."""
+"""Small fits of the Gaussian mixture for the audit and the conformance tests."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,14 +16,14 @@ __all__ = ["TRIALS"]
 
 
 def _tight_groups(n: int) -> NDArray[np.float64]:
-    """Return rows in two groups so narrow that a row far out has no density under either."""
+    """Return rows in two groups so narrow that a distant row has no density in either."""
     random = public_random(2)
     centres = np.array([[-0.3, 0.0], [0.3, 0.1]])
     return np.asarray(centres[random.randint(2, size=n)] + random.normal(0, 0.002, (n, 2)))
 
 
 def _wide(n: int) -> NDArray[np.float64]:
-    """Return rows of more columns than a machine word has bits, some cells of which are missing."""
+    """Return rows with missing cells and more columns than a machine word has bits."""
     random = public_random(7)
     rows = random.normal(0, 0.05, (n, 66))
     rows[random.random_sample(n) < 0.5, 65] = np.nan
@@ -33,19 +33,19 @@ def _wide(n: int) -> NDArray[np.float64]:
 
 @lru_cache
 def _known_mixture(adjacency: str) -> GaussianMixture:
-    """Return a mixture that says nothing of the audited rows."""
-    made = GaussianMixture(2, epsilon=100.0, data_norm=1.0, random_state=0, max_iter=3, adjacency=adjacency)
-    return made.fit(points(500))
+    """Return a mixture that does not depend on the audited rows."""
+    model = GaussianMixture(2, epsilon=100.0, data_norm=1.0, random_state=0, max_iter=3, adjacency=adjacency)
+    return model.fit(points(500))
 
 
 def _private_score(*, epsilon: float, adjacency: str = "replace_one", **_: Any) -> Callable[[Any, Any], Any]:
-    known = _known_mixture(adjacency)  # before anything is recorded
+    known = _known_mixture(adjacency)  # fitted before the recording starts
     return lambda rows, ledger: known.private_score(rows, epsilon=epsilon, ledger=ledger)
 
 
 def _mixture(n_components: int = 2, max_iter: int = 3, **settings: Any) -> Trial:
     arguments = {"n_components": n_components, "max_iter": max_iter, "data_norm": 1.0}
-    # At a smaller budget noise leaves it one component.
+    # At a smaller budget the noise allows one component only.
     return Trial(GaussianMixture, points, arguments | settings, epsilon=20.0)
 
 

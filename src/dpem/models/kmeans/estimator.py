@@ -33,80 +33,82 @@ if TYPE_CHECKING:
 
 __all__ = ["KMeans"]
 
-# Below this n mu / K little can be expected: the one benchmark there (s1, replace-one) doubles the cost.
-_USEFUL = 15.0
+# Below this n mu / K clusters are of little use: in the one benchmark below it (s1, replace-one) the cost
+# doubles.
+_LEAST_SIGNAL = 15.0
 
 
 class KMeans(NearestCentreMixin, PrivateEstimator):
     r"""k-means clustering under differential privacy.
 
-    A small share of the budget buys where the data lies, noisy counts of ever finer cells give the start, and
-    a few Lloyd steps on sums relative to their centres refine it (docs/guide/kmeans.md). If columns have
-    bounds of their own, distances are measured in widths of these bounds, so that a column in large units
-    does not drown the others; centres are in the columns' own units.
+    A small share of the budget locates the data. Noisy counts in ever finer boxes then give starting centres,
+    and a few Lloyd steps refine them; each step releases sums relative to the current centres
+    (docs/guide/kmeans.md). If columns have bounds of their own, distances are measured in widths of these
+    bounds, so that no column dominates because of its units. Centres are in the units of the columns.
 
     Parameters
     ----------
     n_clusters : int, default 8
-        How many centres; there will always be exactly that many.
+        Number of centres. The fit always returns exactly this many.
     epsilon : float
-        The privacy budget. ``math.inf`` runs scikit-learn's own k-means, marked as not private.
+        Epsilon of the privacy budget. ``math.inf`` runs scikit-learn's k-means and marks the result as not
+        private.
     delta : float, default 1e-6
-        The other half of the budget: choose it well below one over the number of rows.
+        Delta of the privacy budget. Choose it well below one over the number of rows.
     bounds : (low, high)
-        Public limits of the columns, numbers or one per column. Values beyond are clipped.
+        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
     data_norm : float
-        Instead of bounds: a public limit on the Euclidean norm of a row.
+        Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
-        Instead of bounds: columns with their public bounds.
+        Declared columns with their public bounds; an alternative to bounds.
     scale : {"bounds", "none"}, optional
-        The units of distances. "bounds": the width of each column's bounds. "none": the columns' own units,
-        as in scikit-learn. Unless given, "bounds" with a schema or with bounds for each column, else "none".
+        Units of distances. "bounds": the width of each column's bounds. "none": the units of the columns, as
+        in scikit-learn. The default is "bounds" with a schema or with bounds for each column, else "none".
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
-        Whether the number of rows is public or private.
+        Neighbouring relation: the number of rows is public with "replace_one" and private with "add_remove".
     rows_per_person : int, default 1
-        The most rows that one person owns; the guarantee is then for persons.
+        Largest number of rows of one person; the guarantee then covers persons.
     person : str, optional
-        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
+        Column that identifies persons; rows of a person beyond `rows_per_person` are left out. Without this
+        column, dpem does not check that nobody has more rows (docs/how-to/persons.md).
     data_quality : bool, default True
-        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
-        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
-        that are clearly bad.
+        With a schema, whether to spend one hundredth of the budget on noisy counts, per column, of cells that
+        could not be read, were outside the categories, or were clipped (`data_quality_`). A warning names
+        columns with clearly too many of them.
     max_iter : int, optional
-        Lloyd steps: 5 unless given, planned and never stopped early. Without privacy at most 300, as in
-        scikit-learn.
+        Number of Lloyd steps, 5 by default. A private fit never stops early. Without privacy at most this
+        many, by default 300 as in scikit-learn.
     ledger : Ledger or path, optional
-        Where the budget is charged before a row is read.
+        Ledger to charge before any row is read.
     random_state : int or RandomState, optional
-        Seeds the free post-processing. It never touches the noise.
+        Seed of post-processing. It never determines the noise.
     n_jobs : int, optional
-        Threads: all cores unless given; -2 is all but one. The result does not depend on it.
+        Number of threads; None uses all cores, and -2 all but one. The result does not depend on it.
     verbose : int, default 0
-        Whether to tell which step runs.
+        Whether to print the current step.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The released centres, in the columns' units, inside their bounds.
+        Released centres, in the units of the columns and within their bounds.
     standard_errors_ : dict of str to ndarray
-        What the noise of the last step alone does to each coordinate of "cluster_centers".
+        Standard errors of "cluster_centers" due to the noise of the last step alone.
     privacy_ : PrivacyStatement
         The guarantee.
     plan_ : Plan
-        Every release with its noise.
+        All releases with their noise.
     data_quality_ : DataQuality or None
-        Noisy counts of cells that the schema could not take as they are, where they were bought.
+        Noisy counts of the cells that do not conform to the schema, if they were released.
     n_iter_ : int
-        Lloyd steps.
+        Number of Lloyd steps.
     n_features_in_, feature_names_in_
         As in scikit-learn.
 
     Notes
     -----
-    There is no ``labels_`` and no ``inertia_``: they are not private. What `predict`, `transform` and `score`
-    return is as sensitive as the rows that they are given. A grid search on private rows spends budget with
-    every fit.
+    There is no ``labels_`` and no ``inertia_``, because they would not be private. The results of `predict`,
+    `transform` and `score` are as sensitive as their argument. A grid search on private rows spends budget
+    with every fit.
 
     Examples
     --------
@@ -169,7 +171,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         return self._with_quality(plan_kmeans(public.numeric_domain.n_columns, steps, **self._terms))
 
     def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
-        if public.n_rows is None or _warn_if_hopeless(public.n_rows, self.n_clusters, plan):
+        if public.n_rows is None or _warn_of_weak_signal(public.n_rows, self.n_clusters, plan):
             return
         domain = public.numeric_domain
         _, entries = noise_of_centres(
@@ -224,7 +226,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         return high - low
 
     def _weakness(self) -> str:
-        """Compare what noise does to a centre with half of the way to the nearest other one."""
+        """Compare the noise of each centre with half of its distance to the nearest other centre."""
         if self.n_clusters == 1:
             return ""
         units = self._column_units(self.n_features_in_)
@@ -236,8 +238,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         if not weak:
             return ""
         return (
-            f"Noise moves {weak} of {self.n_clusters} centres by more than half of the way to the nearest "
-            f"other centre."
+            f"The noise of {weak} of {self.n_clusters} centres is larger than half of the distance to the "
+            f"nearest other centre."
         )
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
@@ -256,19 +258,20 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         return Forecast(plan, {"clusters": self.n_clusters}, granted, noise, columns.assumption)
 
 
-def _warn_if_hopeless(n_rows: int, k: int, plan: Plan) -> bool:
-    """Say from public numbers alone when noise leaves no useful clusters, and what would."""
+def _warn_of_weak_signal(n_rows: int, k: int, plan: Plan) -> bool:
+    """Warn, from public numbers alone, if noise will hide the clusters, and name remedies."""
     per_cluster = n_rows / (k * plan.unit.rows_per_person)
     signal = per_cluster * plan.budget.mu
-    if signal >= _USEFUL:
+    if signal >= _LEAST_SIGNAL:
         return False
-    remedies = [f"epsilon of at least {plan.epsilon_for_mu(_USEFUL / per_cluster):.2g}"]
-    most = int(k * signal / _USEFUL)
+    remedies = [f"epsilon of at least {plan.epsilon_for_mu(_LEAST_SIGNAL / per_cluster):.2g}"]
+    most = int(k * signal / _LEAST_SIGNAL)
     if most >= 1:
         remedies.append(f"at most {most} cluster{'s' if most > 1 else ''}")
     warn(
-        f"{n_rows} rows, {k} clusters and epsilon={plan.epsilon:g} leave n mu / K = {signal:.2g}; below "
-        f"{_USEFUL:g} noise hides the clusters. Use {' or '.join(remedies)}, or more rows.",
+        f"Expected n mu / K of at least {_LEAST_SIGNAL:g}, got {signal:.2g} from {n_rows} rows, {k} clusters "
+        f"and epsilon={plan.epsilon:g}. Below that, noise hides the clusters. Use {' or '.join(remedies)}, "
+        f"or more rows.",
         WeakSignalWarning,
     )
     return True

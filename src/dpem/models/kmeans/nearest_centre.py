@@ -1,4 +1,4 @@
-"""What every clustering by centres offers once it is fitted."""
+"""Predictions, distances and scores of every fitted model with cluster centres."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ SCALES = ("bounds", "none")
 
 
 def keeps_distances(scale: str | None, bounds: Any, schema: Schema | None) -> bool:
-    """Whether distances are in the columns' own units, rather than in widths of their bounds.
+    """Whether distances are in the units of the columns, and not in widths of their bounds.
 
-    Unless `scale` says so, they are where no column has bounds of its own.
+    By default they are if no column has bounds of its own.
     """
     if scale is None:
         return schema is None and not (bounds is not None and any(np.ndim(bound) for bound in bounds))
     if scale == "bounds" and bounds is None and schema is None:
         raise InvalidArgumentError(
-            "Expected bounds or a schema for scale='bounds', got neither. data_norm limits whole rows: take "
-            "scale='none'."
+            "Expected bounds or a schema for scale='bounds', got neither. With data_norm, which bounds whole "
+            "rows, use scale='none'."
         )
     return scale == "none"
 
@@ -52,13 +52,13 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         def _rows(self, X: Any) -> NDArray[np.float64]: ...
 
     def _column_units(self, n_columns: int) -> NDArray[np.float64]:
-        """Return what distances are measured in, one number per column: 1 for the columns' own units."""
+        """Return the unit of distances in each column: 1 for the column's own unit."""
         return np.ones(n_columns)
 
     def _scaled(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return rows and centres in units of the distances.
+        """Return rows and centres in the units of distances.
 
-        Both are shifted to the centres first: the fast formula for distances loses its digits far from zero.
+        Both are centred first, because the fast formula for distances loses precision far from zero.
         """
         check_is_fitted(self)
         units = self._column_units(self.n_features_in_)
@@ -67,15 +67,15 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
     @property
     def _n_features_out(self) -> int:
-        """For scikit-learn's names of what `transform` returns."""
+        """The number of output columns of `transform`, which scikit-learn names."""
         return len(self.cluster_centers_)
 
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return the index of the nearest centre for each row. As sensitive as X: keep it with the data."""
+        """Return the index of the nearest centre for each row. As sensitive as X: do not publish it."""
         return _nearest(*self._scaled(X))
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return the distance of each row to each centre. As sensitive as X: keep it with the data."""
+        """Return the distance of each row to each centre. As sensitive as X: do not publish it."""
         distances: NDArray[np.float64] = cdist(*self._scaled(X))
         return distances
 
@@ -89,7 +89,7 @@ class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
 
 def squared_distance_to_nearest(rows: NDArray[np.float64], centres: NDArray[np.float64]) -> float:
-    """Return the sum of squared distances to the nearest centre, precise at any offset of the data."""
+    """Return the sum of squared distances to the nearest centre, precisely at any offset of the data."""
     return float(((rows - centres[_nearest(rows, centres)]) ** 2).sum())
 
 

@@ -1,4 +1,4 @@
-"""What planner, report and commands show of k-means: expected noise, profile and figures."""
+"""The summary of k-means for planner, report and commands: expected noise, profile and figures."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ __all__ = ["figures_of", "noise_of_centres", "profile_of"]
 def noise_of_centres(
     plan: Plan, n_clusters: int, n_rows: int, columns: PlannedColumns, domain: Domain
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
-    """Return what is granted, and the noise that the sums of the last step put into centres."""
+    """Return the numbers of clusters and steps, and the expected noise of centres from the last step."""
     steps = plan.stage("lloyd")
-    # Sums relative to a centre, in units of the clipping radius: 2 where a row is replaced.
+    # Sensitivity of sums relative to a centre, in units of the clipping radius: 2 if a row is replaced.
     one = (2.0 if plan.adjacency.n_rows_public else 1.0) * plan.unit.rows_per_person
     # Most of a cluster's rows lie within 1 + sqrt(2 / d) of their root-mean-square distance.
     d = len(columns.names)
@@ -54,14 +54,14 @@ def noise_of_centres(
 
 
 def profile_of(model: KMeans) -> Profile:
-    """Return the centres."""
+    """Return the centres with their standard errors."""
     columns, units = schema_of(model)
     rows = numbered_rows(model.cluster_centers_, model.standard_errors_["cluster_centers"], columns)
     return Profile("cluster", column_names(model), units, rows, has_shares=False)
 
 
 def figures_of(model: KMeans) -> dict[str, Any]:
-    """Return what a page draws: centres, and what noise does to them."""
+    """Return the data of the report's charts: centres and their standard errors."""
     centres = model.cluster_centers_
     columns = columns_of_numbers(model, centres, np.ptp(centres, axis=0) / 2 + 1e-9)
     d = len(columns)

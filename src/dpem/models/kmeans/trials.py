@@ -1,4 +1,4 @@
-"""What the audit plays of k-means."""
+"""Small fits of k-means for the audit and the conformance tests."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ from dpem.models.kmeans.estimator import KMeans
 __all__ = ["TRIALS"]
 
 _BALL = {"n_clusters": 2, "max_iter": 2, "data_norm": 1.0}
-_AGES = STAYS.select(["age", "visits"]).filled()  # k-means has no model of missing cells
+_AGES = STAYS.select(["age", "visits"]).filled()  # k-means does not model missing cells
 
 TRIALS = {
     "KMeans": Trial(KMeans, points, _BALL | {"n_clusters": 3, "max_iter": 3}),

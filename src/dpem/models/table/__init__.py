@@ -7,7 +7,7 @@ __all__ = ["MODELS"]
 MODELS = (
     ModelEntry(
         "table",
-        "synthetic rows of columns of every kind",
+        "synthetic rows of columns of any kind",
         "dpem.models.table.estimator:MixedMixture",
         default_parts="auto",
         options={"target": "target"},

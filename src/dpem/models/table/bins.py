@@ -1,4 +1,4 @@
-"""From fine noisy histograms to bins: how often each level occurs, and which are told apart in pairs.
+"""From noisy histograms to bins: the probability of each level, and the levels merged in tables of pairs.
 
 All of it is post-processing of released counts.
 """
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnBins", "NoisyLevels", "choose_bins", "noisy_rows"]
 
-_CLEAR = 2.0  # deviations of noise above which a split of a range is believed, and a bin kept
-_LEAST = 0.02  # of the noise of a part of a range: what an empty one keeps
+_CLEAR = 2.0  # standard deviations of noise above which a split of a range or a bin is kept
+_LEAST = 0.02  # smallest count of a part of a range, relative to its noise
 
 
 @dataclass(frozen=True, eq=False)
 class NoisyLevels:
-    """Noisy counts of a column's levels, made to agree with noisy counts of their coarse parts.
+    """Noisy counts of a column's levels, reconciled with noisy counts of coarse parts.
 
-    With M levels in a part, each count and the part's own with the same noise, least squares adds to every
-    level 1/(M + 1) of what the part's count has more than their sum. A sum over k of them then has the
-    variance k - k^2 / (M + 1).
+    A part has M levels, and all counts have the same noise. Least squares adds to each level 1/(M + 1) of the
+    difference between the count of the part and the sum of its levels. A sum over k levels then has the
+    variance k - k^2 / (M + 1), in units of the noise variance.
     """
 
     levels: ColumnLevels
@@ -49,19 +49,19 @@ class NoisyLevels:
         coarse: NDArray[np.float64] | None,
         noise: float,
     ) -> NoisyLevels:
-        """Put the counts of levels and of coarse parts together."""
+        """Combine the counts of levels and of coarse parts."""
         if coarse is None or levels.parts is None:
             return cls(levels, fine, noise, has_parts=False)
         members = np.bincount(levels.parts)
         excess = coarse - np.bincount(levels.parts, weights=fine)
         return cls(levels, fine + (excess / (members + 1))[levels.parts], noise)
 
-    def with_more(self, other: NoisyLevels) -> NoisyLevels:
-        """Return the counts together with those of a second release, each as certain as it is."""
-        certainty = np.array([self.noise**-2, other.noise**-2])
-        part = certainty / certainty.sum()
-        together = part[0] * self.counts + part[1] * other.counts
-        return replace(self, counts=together, noise=float(certainty.sum() ** -0.5))
+    def averaged_with(self, other: NoisyLevels) -> NoisyLevels:
+        """Average the counts with those of a second release, weighted by precision."""
+        precision = np.array([self.noise**-2, other.noise**-2])
+        weight = precision / precision.sum()
+        average = weight[0] * self.counts + weight[1] * other.counts
+        return replace(self, counts=average, noise=float(precision.sum() ** -0.5))
 
     @cached_property
     def _members(self) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -69,15 +69,15 @@ class NoisyLevels:
         return parts, np.bincount(parts).astype(np.float64)
 
     def variance(self, start: int, stop: int) -> float:
-        """Return that of the summed counts of levels from `start` up to `stop`."""
+        """Return the noise variance of the sum of the levels from `start` up to `stop`."""
         if not self.has_parts:
             return self.noise**2 * (stop - start)
         parts, members = self._members
         k = np.bincount(parts[start:stop], minlength=len(members))
         return float(self.noise**2 * (k - k**2 / (members + 1)).sum())
 
-    def of_cells(self, of_level: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the counts of bins and their variances."""
+    def of_bins(self, of_level: NDArray[np.intp]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the counts of bins and their noise variances."""
         counts = np.asarray(np.bincount(of_level, weights=self.counts), dtype=np.float64)
         if not self.has_parts:
             return counts, self.noise**2 * np.bincount(of_level).astype(np.float64)
@@ -87,7 +87,7 @@ class NoisyLevels:
         return counts, self.noise**2 * (k - k**2 / (members + 1)).sum(axis=1)
 
     def probabilities(self, n_rows: float) -> NDArray[np.float64]:
-        """Return the probability of each level, none zero."""
+        """Return the probability of each level; all are positive."""
         n = self.levels.n_values
         known = n_rows
         rest = []
@@ -103,9 +103,10 @@ class NoisyLevels:
         return np.asarray(everything / everything.sum())
 
     def _halved(self, total: float) -> NDArray[np.float64]:
-        """Share a total among ordered levels by halves: evenly where noise explains the rest.
+        """Share a total among ordered levels by repeated halving; shares that noise explains are even.
 
-        Haar wavelets of the histogram, each shrunk by itself: flat where nothing stands out, sharp at spikes.
+        These are the Haar wavelets of the histogram, each shrunk separately. The result is flat if nothing
+        stands out of the noise, and sharp at spikes.
         """
         n = self.levels.n_values
         shared = np.empty(n)
@@ -119,7 +120,7 @@ class NoisyLevels:
             middle = (start + stop) // 2
             left, right = sums[middle] - sums[start], sums[stop] - sums[middle]
             even = held * (middle - start) / (stop - start)
-            # The total is known better than the halves are: what they have too much is taken from both.
+            # The total is more certain than the halves: spread the difference over both.
             variances = self.variance(start, middle), self.variance(middle, stop)
             both = max(sum(variances), 1e-300)
             left = left - (left + right - held) * variances[0] / both
@@ -133,29 +134,29 @@ class NoisyLevels:
         return np.maximum(shared, 1e-12 * total)
 
     def _sparse(self, total: float) -> NDArray[np.float64]:
-        """Return the expected counts of unordered levels given noisy ones, exponential before.
+        """Return the expected counts of unordered levels given noisy ones, with an exponential prior.
 
-        The rate of the exponential law is such that the expected counts sum to the total: where a few levels
-        hold nearly all rows, the many others hold nearly none.
+        The rate of the prior makes the expected counts sum to the total. If a few levels hold nearly all
+        rows, the others get nearly none.
         """
         noisy = self.counts[: self.levels.n_values] / self.noise
         low, high = 0.0, 1.0
-        while _cut_normal_mean(noisy - high).sum() * self.noise > total and high < 1e6:
+        while _truncated_normal_mean(noisy - high).sum() * self.noise > total and high < 1e6:
             low, high = high, 2 * high
         for _ in range(40):
             middle = (low + high) / 2
-            too_many = _cut_normal_mean(noisy - middle).sum() * self.noise > total
+            too_many = _truncated_normal_mean(noisy - middle).sum() * self.noise > total
             low, high = (middle, high) if too_many else (low, middle)
-        counts = _cut_normal_mean(noisy - high)
+        counts = _truncated_normal_mean(noisy - high)
         return np.asarray(counts * (total / counts.sum()))
 
 
-def _cut_normal_mean(centre: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the mean of normal laws of variance 1 cut at zero; far below zero it is -1/centre.
+def _truncated_normal_mean(centre: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the means of normal distributions of variance 1 truncated at zero; -1/centre far below zero.
 
     Examples
     --------
-    >>> _cut_normal_mean(np.array([5.0, 0.0, -50.0])).round(3)
+    >>> _truncated_normal_mean(np.array([5.0, 0.0, -50.0])).round(3)
     array([5.   , 0.798, 0.02 ])
     """
     near = np.maximum(centre, -30.0)
@@ -164,24 +165,24 @@ def _cut_normal_mean(centre: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def noisy_rows(columns: Sequence[NoisyLevels]) -> float:
-    """Return the number of rows from all columns: their totals, each as certain as its levels are few."""
-    certainty = np.array([1 / column.variance(0, column.levels.size) for column in columns])
+    """Estimate the number of rows from the totals of all columns, weighted by precision."""
+    precision = np.array([1 / column.variance(0, column.levels.size) for column in columns])
     totals = np.array([column.counts.sum() for column in columns])
-    return max(float((totals * certainty).sum() / certainty.sum()), columns[0].noise, 1.0)
+    return max(float((totals * precision).sum() / precision.sum()), columns[0].noise, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnBins:
-    """How one column's levels are put together.
+    """The bins of a column: groups of its levels.
 
     Attributes
     ----------
     levels : ColumnLevels
-        What the column's cells can be.
+        The levels of the column.
     of_level : ndarray of int
-        The bin of each level.
+        Bin of each level.
     probabilities : ndarray
-        How probable each level is, over all rows.
+        Probability of each level, over all rows.
     """
 
     levels: ColumnLevels
@@ -190,27 +191,27 @@ class ColumnBins:
 
     @property
     def size(self) -> int:
-        """How many bins."""
+        """The number of bins."""
         return int(self.of_level.max()) + 1
 
     @property
-    def of_cells(self) -> NDArray[np.float64]:
-        """How probable each bin is."""
+    def of_bins(self) -> NDArray[np.float64]:
+        """The probability of each bin."""
         return np.asarray(np.bincount(self.of_level, weights=self.probabilities), dtype=np.float64)
 
     @property
     def within(self) -> NDArray[np.float64]:
-        """How probable each level is within its bin."""
-        return np.asarray(self.probabilities / self.of_cells[self.of_level])
+        """The probability of each level within its bin."""
+        return np.asarray(self.probabilities / self.of_bins[self.of_level])
 
 
 def choose_bins(
     levels: ColumnLevels, probabilities: NDArray[np.float64], noise: float, most: int
 ) -> ColumnBins:
-    """Put a column's levels together into at most `most` bins, and one for missing cells.
+    """Group the levels of a column into at most `most` bins, and one for missing cells.
 
-    A level that stands out is a bin by itself; others join their neighbours or, where levels have no order,
-    one bin for all of them. No bin but that one is rarer than twice `noise`, a probability.
+    A level that stands out of the noise is a bin of its own. Ordered levels otherwise join their neighbours;
+    the other unordered levels share one bin. All other bins have at least twice the probability `noise`.
     """
     n = levels.n_values
     values = probabilities[:n]
@@ -226,7 +227,7 @@ def choose_bins(
 
 
 def _runs(values: NDArray[np.float64], least: float, most: int) -> NDArray[np.intp]:
-    """Cut ordered levels into runs, fine where rows are dense: evenly in the square root of mass."""
+    """Cut ordered levels into runs with equal sums of square-root probabilities: fine if rows are dense."""
     alone = values >= max(values.sum() / most, least)
     weight = np.where(alone, 0.0, np.sqrt(values))
     left = max(2, most - int(alone.sum()))
@@ -239,7 +240,7 @@ def _runs(values: NDArray[np.float64], least: float, most: int) -> NDArray[np.in
 def _merged(
     of_level: NDArray[np.intp], values: NDArray[np.float64], least: float, most: int
 ) -> NDArray[np.intp]:
-    """Join the rarest run with its rarer neighbour until all are frequent enough, and few enough."""
+    """Merge the rarest run with its rarer neighbour until no run is too rare and there are not too many."""
     while of_level[-1] > 1:
         mass = np.bincount(of_level, weights=values)
         rarest = int(mass.argmin())
@@ -252,7 +253,7 @@ def _merged(
 
 
 def _heads(values: NDArray[np.float64], least: float, most: int) -> NDArray[np.intp]:
-    """Give the largest levels a bin each, and all others one together."""
+    """Give the most frequent levels a bin each, and all others one bin."""
     order = np.argsort(-values, kind="stable")
     heads = order[: most - 1][values[order[: most - 1]] >= least]
     if len(heads) >= len(values) - 1:

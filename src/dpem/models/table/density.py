@@ -1,10 +1,11 @@
 r"""The density of a mixed table: blocks of columns, each a mixture of products, given a target column.
 
-With c the bin of the target (or the only one), columns in blocks b and components k within a block,
+With c the bin of the target (the only one if there is no target), columns in blocks b and components k within
+a block,
 
-    p(x) = p(c) prod_b sum_k p_b(k | c) prod_{j in b} theta_kj(x_j),
+    p(x) = p(c) prod_b sum_k p_b(k | c) prod_{j in b} theta_kj(x_j).
 
-and within a bin the levels of a column are as frequent as over all rows.
+Within a bin, the levels of a column have the same probabilities as over all rows.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MixedBlock", "MixedDensity"]
 
-_ROWS = 2048  # in one go, so that memory stays small
-UNKNOWN = -1  # instead of a level
+_BATCH_ROWS = 2048  # bounds memory
+UNKNOWN = -1  # in place of a level
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +37,11 @@ class MixedBlock:
     Attributes
     ----------
     columns : tuple of int
-        The columns.
+        Positions of the columns.
     weights : ndarray of shape (parts, k)
-        The probability of each component, given the bin of the target; rows sum to 1.
+        Probability of each component given the bin of the target; rows sum to 1.
     tables : tuple of ndarray of shape (k, bins)
-        For each column the probabilities of its bins in each component.
+        For each column, the probabilities of its bins in each component.
     """
 
     columns: tuple[int, ...]
@@ -49,14 +50,14 @@ class MixedBlock:
 
     @property
     def log_weights(self) -> NDArray[np.float64]:
-        """Logarithms of the weights; of none at all, minus infinity."""
+        """Logarithms of the weights; minus infinity for zero."""
         with np.errstate(divide="ignore"):
             return np.log(self.weights)
 
     def components(self, log_known: NDArray[np.float64], part: int) -> tuple[NDArray[np.float64], ...]:
-        """Return the probability of each component given known cells and a part of the target, (n, k).
+        """Return component probabilities (n, k) given known cells and a bin of the target.
 
-        And the log-probability of the known cells, (n,).
+        The second result is the log-probability of the known cells, (n,).
         """
         joint = log_known + self.log_weights[part]
         largest = joint.max(axis=1, keepdims=True)
@@ -75,18 +76,18 @@ class MixedBlock:
 
 @dataclass(frozen=True, eq=False)
 class MixedDensity:
-    """The whole table. Rows are levels of shape (columns, rows), -1 where a cell is unknown.
+    """The density of the whole table. Rows are levels of shape (columns, rows), -1 for unknown cells.
 
     Attributes
     ----------
     bins : tuple of ColumnBins
-        For every column its bins, and the levels within them.
+        Bins of every column, and the levels within them.
     blocks : tuple of MixedBlock
-        All columns but the target.
+        Blocks of all columns except the target.
     parts : ndarray
-        The probabilities of the target's bins; one 1 without a target.
+        Probabilities of the bins of the target; a single 1 without a target.
     target : int, optional
-        The target column.
+        Position of the target column.
     """
 
     bins: tuple[ColumnBins, ...]
@@ -94,14 +95,14 @@ class MixedDensity:
     parts: NDArray[np.float64]
     target: int | None = None
 
-    def _in_cells(self, levels: NDArray[np.intp]) -> NDArray[np.intp]:
+    def _to_bins(self, levels: NDArray[np.intp]) -> NDArray[np.intp]:
         """Return the bins of levels."""
         return np.stack(
             [np.append(column.of_level, UNKNOWN)[row] for column, row in zip(self.bins, levels, strict=True)]
         )
 
     def _log_parts(self, bins: NDArray[np.intp], known: list[NDArray[np.float64]]) -> NDArray[np.float64]:
-        """Return the log-probability of each row's known cells with each bin of the target, (n, parts)."""
+        """Return the joint log-probability of known cells and each bin of the target, (n, parts)."""
         with np.errstate(divide="ignore"):
             joint = np.repeat(np.log(self.parts)[None], bins.shape[1], axis=0)
         if self.target is not None:
@@ -113,23 +114,23 @@ class MixedDensity:
         return joint
 
     def log_density(self, levels: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return the log-density of each row's known cells: per unit of continuous columns."""
+        """Return the log-density of each row's known cells, per unit of continuous columns."""
         result = np.empty(levels.shape[1])
-        for start in range(0, levels.shape[1], _ROWS):
-            rows = levels[:, start : start + _ROWS]
-            bins = self._in_cells(rows)
+        for start in range(0, levels.shape[1], _BATCH_ROWS):
+            rows = levels[:, start : start + _BATCH_ROWS]
+            bins = self._to_bins(rows)
             known = [block.log_known(bins) for block in self.blocks]
             total = special.logsumexp(self._log_parts(bins, known), axis=1)
             for column, row in zip(self.bins, rows, strict=True):
                 total += np.append(np.log(column.within) - column.levels.log_widths, 0.0)[row]
-            result[start : start + _ROWS] = total
+            result[start : start + _BATCH_ROWS] = total
         return result
 
-    def law(self, levels: NDArray[np.intp], column: int) -> NDArray[np.float64]:
+    def conditional(self, levels: NDArray[np.intp], column: int) -> NDArray[np.float64]:
         """Return the probabilities of a column's levels given each row's known cells, (n, levels)."""
-        of_cells = np.empty((levels.shape[1], self.bins[column].size))
-        for start in range(0, levels.shape[1], _ROWS):
-            bins = self._in_cells(levels[:, start : start + _ROWS])
+        of_bins = np.empty((levels.shape[1], self.bins[column].size))
+        for start in range(0, levels.shape[1], _BATCH_ROWS):
+            bins = self._to_bins(levels[:, start : start + _BATCH_ROWS])
             bins[column] = UNKNOWN
             known = [block.log_known(bins) for block in self.blocks]
             parts = special.softmax(self._log_parts(bins, known), axis=1)
@@ -143,13 +144,13 @@ class MixedDensity:
                     parts[:, [c]] * block.components(log_known, c)[0] for c in range(len(self.parts))
                 )
                 parts = components @ block.tables[block.columns.index(column)]
-            of_cells[start : start + _ROWS] = parts
-        expanded = of_cells[:, self.bins[column].of_level] * self.bins[column].within
+            of_bins[start : start + _BATCH_ROWS] = parts
+        expanded = of_bins[:, self.bins[column].of_level] * self.bins[column].within
         return np.asarray(expanded / expanded.sum(axis=1, keepdims=True))
 
     def given(self, levels: NDArray[np.intp]) -> MixedDensity:
-        """Return the density of the other columns given one row's known cells (-1 is unknown)."""
-        bins = self._in_cells(levels[:, None])
+        """Return the density of the unknown columns given the known cells of one row (-1 for unknown)."""
+        bins = self._to_bins(levels[:, None])
         known = [block.log_known(bins) for block in self.blocks]
         parts = special.softmax(self._log_parts(bins, known), axis=1)[0]
         blocks = []
@@ -161,8 +162,8 @@ class MixedDensity:
     def draw(self, n: int, random_state: PublicRandom) -> NDArray[np.intp]:
         """Draw n rows of levels.
 
-        Each row has the law of the density. Together they are spread evenly over components, bins and
-        levels, which leaves less sampling error than independent draws would.
+        Each row has the distribution of the model. The rows are spread evenly over components, bins and
+        levels, so that their sampling error is smaller than that of independent draws.
         """
         levels = np.empty((len(self.bins), n), dtype=np.intp)
         part = _spread_draws(self.parts[None], np.zeros(n, dtype=np.intp), random_state)
@@ -178,9 +179,9 @@ class MixedDensity:
         return levels
 
     def joint(self, columns: Sequence[int], labels: Sequence[NDArray[np.intp]]) -> NDArray[np.float64]:
-        """Return the probabilities of all combinations of some columns' labels, one axis each.
+        """Return the joint probabilities of labels of some columns, with one axis for each column.
 
-        `labels` puts every level of each of the columns under a label.
+        `labels` has, for each column, the label of every level.
         """
         shape = [int(label.max()) + 1 for label in labels]
         total = np.zeros(shape)
@@ -192,7 +193,7 @@ class MixedDensity:
                 if not members:
                     continue
                 *first, last = [
-                    self._labelled(j, block.tables[block.columns.index(j)], of_labels[j]) for j in members
+                    self._by_label(j, block.tables[block.columns.index(j)], of_labels[j]) for j in members
                 ]
                 table = block.weights[c][:, None]
                 for more in first:
@@ -202,16 +203,16 @@ class MixedDensity:
                 )
             if self.target is not None and self.target in columns:
                 one = np.eye(len(self.parts))[c][None]
-                product = product * self._labelled(self.target, one, of_labels[self.target]).reshape(
+                product = product * self._by_label(self.target, one, of_labels[self.target]).reshape(
                     [size if j == self.target else 1 for j, size in zip(columns, shape, strict=True)]
                 )
             total += product
         return total
 
-    def _labelled(
+    def _by_label(
         self, column: int, table: NDArray[np.float64], label: NDArray[np.intp]
     ) -> NDArray[np.float64]:
-        """Return the probabilities of labels from those of bins, (rows, labels)."""
+        """Turn probabilities of bins into those of labels, (rows, labels)."""
         bins = self.bins[column]
         under = np.zeros((bins.size, int(label.max()) + 1))
         np.add.at(under, (bins.of_level, label), bins.within)
@@ -219,22 +220,23 @@ class MixedDensity:
 
 
 def _spread_draws(
-    laws: NDArray[np.float64], labels: NDArray[np.intp], random_state: PublicRandom
+    distributions: NDArray[np.float64], labels: NDArray[np.intp], random_state: PublicRandom
 ) -> NDArray[np.intp]:
-    """Draw from the law of each label, evenly over the rows that share it.
+    """Draw from the distribution of each label, evenly over the rows with this label.
 
-    The i-th of n such rows, in random order, takes the quantile (i + u)/n, u uniform: every row by itself
-    has the law, and no value occurs more than one time more or less often than it should.
+    The i-th of n such rows, in random order, takes the quantile (i + u)/n with a uniform u. Each row alone
+    has the distribution, and the count of each value differs from its expectation by at most one.
     """
-    counts = np.bincount(labels, minlength=len(laws))
+    counts = np.bincount(labels, minlength=len(distributions))
     order = np.lexsort((random_state.uniform(size=len(labels)), labels))
     rank = np.empty(len(labels), dtype=np.intp)
     rank[order] = np.arange(len(labels))
     rank -= (np.cumsum(counts) - counts)[labels]
-    quantile = (rank + random_state.uniform(size=len(laws))[labels]) / counts[labels]
-    below = np.cumsum(laws, axis=1)
+    quantile = (rank + random_state.uniform(size=len(distributions))[labels]) / counts[labels]
+    below = np.cumsum(distributions, axis=1)
     below /= below[:, -1:]
-    # All laws in one rising sequence: label + quantile falls into its own law's part of it.
-    place = np.searchsorted((below + np.arange(len(laws))[:, None]).ravel(), labels + quantile, side="right")
-    last = laws.shape[1] - 1
-    return np.asarray(np.clip(place - labels * laws.shape[1], 0, last))
+    # One search for all: the cumulative distribution of label l, plus l, covers the interval from l to l + 1.
+    increasing = (below + np.arange(len(distributions))[:, None]).ravel()
+    place = np.searchsorted(increasing, labels + quantile, side="right")
+    last = distributions.shape[1] - 1
+    return np.asarray(np.clip(place - labels * distributions.shape[1], 0, last))

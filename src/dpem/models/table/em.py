@@ -1,4 +1,4 @@
-"""Synthetic tables by EM: steps of one mechanism each, over bins that noisy histograms chose."""
+"""Synthetic tables by EM, one mechanism per step, over bins chosen from noisy histograms."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ __all__ = ["DEFAULT_ITERATIONS", "EMRequest", "fit_by_em"]
 
 DEFAULT_ITERATIONS = 10
 _COLUMNS = 0.25  # of mu^2, for the histograms
-_MOST_CELLS, _MOST_CATEGORIES = 16, 48
-_FORGET = 0.8  # what earlier sums keep of their weight at every step of the second half
-_SPREAD = 0.5  # of the logarithms of probabilities at the start
+_MOST_BINS, _MOST_CATEGORIES = 16, 48  # for ordered and unordered levels
+_FORGET = 0.8  # factor on the weight of earlier sums at every step of the second half
+_SPREAD = 0.5  # standard deviation of the logarithms of starting probabilities
 
 
 @dataclass(frozen=True, eq=False)
 class EMRequest:
-    """What a fit is asked for; all of it public."""
+    """The public arguments of a fit."""
 
     grid: LevelGrid
-    n_components: int | None  # None: by the noise
+    n_components: int | None  # None: chosen by the noise
     iterations: int
 
     def plan(self, n_rows: int | None, **terms: Unpack[Terms]) -> Plan:
-        """Return all stages, whatever the number of rows: histograms, then EM steps of equal shares."""
+        """Return the plan, which does not depend on the number of rows: histograms, then equal EM steps."""
         del n_rows
         adjacency = terms["adjacency"]
         one_step = _one_component(self.grid).sensitivity(adjacency)
@@ -58,10 +58,10 @@ class EMRequest:
         return Plan.build(stages, **terms)
 
     def left_out(self, plan: Plan) -> None:
-        """Return that the plan leaves nothing out."""
+        """Return None: the plan leaves nothing out."""
 
     def components(self, n_rows: float, noise: float) -> int:
-        """Return how many components: a quarter of what one shot would take."""
+        """Return the number of components: a quarter of the number for the one-shot method."""
         if self.n_components is not None:
             return self.n_components
         worth = n_rows * np.sqrt(len(self.grid.columns)) / noise
@@ -69,7 +69,7 @@ class EMRequest:
 
 
 def _one_component(grid: LevelGrid) -> MixtureTables:
-    """Return the statistic of a single component and bin: its sensitivity is that of all."""
+    """Return the statistic of a single component and bin: sensitivities do not depend on their numbers."""
     missing = [np.full(1, 0.5) if levels.column.missing else None for levels in grid.columns]
     bins = [np.zeros(levels.size, dtype=np.intp) for levels in grid.columns]
     return MixtureTables(bins, np.ones(1), [np.ones((1, 1))] * len(bins), missing)
@@ -77,19 +77,19 @@ def _one_component(grid: LevelGrid) -> MixtureTables:
 
 @dataclass(frozen=True, eq=False)
 class _State:
-    """Released parameters, and the average of past sums that led to them."""
+    """Released parameters, and the averaged sums behind them."""
 
     weights: NDArray[np.float64]
     tables: tuple[NDArray[np.float64], ...]
     missing: tuple[NDArray[np.float64] | None, ...]
     step: int = 0
     average: NDArray[np.float64] | None = None
-    certainty: float = 0.0
+    precision: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One EM step (an `EMModel`): sums are averaged with those of the steps before, from halfway on."""
+    """One EM step (an `EMModel`); in the second half, sums are averaged with those of the steps before."""
 
     bins: Sequence[ColumnBins]
     n_rows: float
@@ -107,11 +107,11 @@ class _Step:
     def m_step(self, parameters: _State, released: ReleasedStatistics) -> _State:
         """Average, then take parts of noisy counts, drawn together as far as noise explains."""
         sums, noise = self.statistic(parameters).read(released)
-        kept = _FORGET * parameters.certainty if parameters.step >= self.iterations // 2 else 0.0
-        certainty = kept + noise**-2.0
+        kept = _FORGET * parameters.precision if parameters.step >= self.iterations // 2 else 0.0
+        precision = kept + noise**-2.0
         if parameters.average is not None:
-            sums = (kept * parameters.average + noise**-2.0 * sums) / certainty
-        noise = certainty**-0.5
+            sums = (kept * parameters.average + noise**-2.0 * sums) / precision
+        noise = precision**-0.5
         weights = count_weights(sums[:, 0], max(noise, 1e-9), self.n_rows)
         counts = weights * self.n_rows
         sizes = [table.shape[1] for table in parameters.tables]
@@ -126,15 +126,15 @@ class _Step:
                 missing.append(
                     _tables(np.hstack([counts[:, None] - here, here]), counts, [2], noise)[0][:, 1]
                 )
-        return _State(weights, tuple(tables), tuple(missing), parameters.step + 1, sums, certainty)
+        return _State(weights, tuple(tables), tuple(missing), parameters.step + 1, sums, precision)
 
 
 def _tables(
     sums: NDArray[np.float64], counts: NDArray[np.float64], sizes: Sequence[int], noise: float
 ) -> list[NDArray[np.float64]]:
-    """Return probabilities (k, bins) of each column, none zero."""
+    """Return the probabilities (k, bins) of each column; all are positive."""
     family = CategoricalFamily(len(counts), tuple(sizes), (0.0,) * len(sizes))
-    return family.tables(family.cells(sums, counts, noise))
+    return family.tables(family.column_parameters(sums, counts, noise))
 
 
 def fit_by_em(
@@ -144,7 +144,7 @@ def fit_by_em(
     random_state: PublicRandom,
     progress: Progress,
 ) -> FittedTable:
-    """Release histograms, then run the planned EM steps from a random start near them."""
+    """Release histograms, then run the planned EM steps from a random start near the histograms."""
     progress.step("histograms of the columns")
     columns = released_levels(gate, request.grid, "columns")
     n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
@@ -153,7 +153,7 @@ def fit_by_em(
             column.levels,
             column.probabilities(n),
             column.noise / n,
-            _MOST_CELLS if column.levels.is_ordered else _MOST_CATEGORIES,
+            _MOST_BINS if column.levels.is_ordered else _MOST_CATEGORIES,
         )
         for column in columns
     ]
@@ -166,10 +166,10 @@ def fit_by_em(
 
 
 def _start(bins: Sequence[ColumnBins], k: int, random_state: PublicRandom) -> _State:
-    """Start at the columns' own distributions, every component somewhere else near them."""
+    """Return the first state: random components near the distributions of the columns."""
     tables, missing = [], []
     for column in bins:
-        values = column.of_cells
+        values = column.of_bins
         lost = float(values[-1]) if column.levels.column.missing else None
         if lost is not None:
             values = values[:-1]
@@ -181,9 +181,10 @@ def _start(bins: Sequence[ColumnBins], k: int, random_state: PublicRandom) -> _S
 
 
 def _density_of(bins: Sequence[ColumnBins], state: _State) -> MixedDensity:
-    """Return the density: a missing cell is one more bin of its column.
+    """Return the density, with missing cells as one more bin of each column.
 
-    Tables are moved so that the columns' own distributions are as their histograms say, which know them best.
+    Tables are adjusted so that the distribution of each column agrees with its histogram, which is more
+    precise.
     """
     tables = []
     for table, missing in zip(state.tables, state.missing, strict=True):
@@ -191,6 +192,6 @@ def _density_of(bins: Sequence[ColumnBins], state: _State) -> MixedDensity:
             tables.append(table)
         else:
             tables.append(np.hstack([table * (1 - missing)[:, None], missing[:, None]]))
-    tables = fitted_to_columns(tables, state.weights, [column.of_cells for column in bins])
+    tables = fitted_to_columns(tables, state.weights, [column.of_bins for column in bins])
     block = MixedBlock(tuple(range(len(bins))), state.weights[None], tuple(tables))
     return MixedDensity(tuple(bins), (block,), np.ones(1))

@@ -1,4 +1,4 @@
-"""Synthetic tables under differential privacy: a mixture over columns of any kind."""
+"""The estimator of synthetic tables: a mixture over columns of any kind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dpem.models.table.density import UNKNOWN
 from dpem.models.table.em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
 from dpem.models.table.files import arrays_of, table_from_arrays
 from dpem.models.table.one_shot import FittedTable, OneShotRequest, fit_one_shot
-from dpem.models.table.rows import RowsOfTablesMixin
+from dpem.models.table.rows import TableRowsMixin
 from dpem.models.table.summary import figures_of, law_of, noise_of_counts
 
 if TYPE_CHECKING:
@@ -49,71 +49,72 @@ if TYPE_CHECKING:
 __all__ = ["MixedMixture"]
 
 _MOST_ENTRIES = 1e6  # of a table of marginals
-_LISTED = 64  # levels that marginals name one by one; numbers with more are put into cells
+_LISTED = 64  # values; marginals of numbers with more values use intervals
 
 
-class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A whole table under differential privacy, to sample synthetic rows from.
+class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A model of a whole table under differential privacy, for sampling synthetic rows.
 
-    Columns may be of every kind, and cells may be missing. The default spends the budget once: on noisy
-    histograms of all columns and noisy tables of all their pairs. A mixture of products is then fitted to
-    them, which is free. docs/guide/synthetic.md explains it.
+    Columns may be of any kind, and cells may be missing. The default method spends the budget on noisy
+    histograms of all columns and noisy tables of all pairs of columns. A mixture of products is then fitted
+    to them, which is free (docs/guide/synthetic.md).
 
     Parameters
     ----------
     n_components : int or "auto", default "auto"
-        The most components of the mixture (of each restart; several are averaged): the noisy tables may say
-        that fewer are better. "auto" goes by the noise. With 1, columns are independent, the target too.
+        Largest number of components (of each restart; several are averaged). The fit uses fewer if that suits
+        the noisy tables better. "auto" chooses by the noise. With 1, columns are independent, including the
+        target.
     schema : Schema
         The columns: kinds, public bounds and categories, and whether cells may be missing.
     epsilon : float
-        The privacy budget.
+        Epsilon of the privacy budget.
     delta : float, default 1e-6
-        The other half of the budget: choose it well below one over the number of rows.
+        Delta of the privacy budget. Choose it well below one over the number of rows.
     method : {"oneshot", "em"}, default "oneshot"
-        "em" runs DP-EM instead, one mechanism per step: the paper's way, for comparison.
+        "em" runs DP-EM with one mechanism per step, as in the paper, for comparison.
     target : str, optional
-        A column whose relation to the others is to be kept: all tables of pairs are split by its values.
-        For a classifier that is trained on synthetic rows, name its label. With "em" it is a column
-        like any other.
+        Column whose relation to all others should be kept: all tables of pairs are split by its values. If
+        synthetic rows will train a classifier, name the label. With "em" the target is a column like any
+        other.
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
-        Whether the number of rows is public or private.
+        Neighbouring relation: the number of rows is public with "replace_one" and private with "add_remove".
     rows_per_person : int, default 1
-        The most rows that one person owns; the guarantee is then for persons.
+        Largest number of rows of one person; the guarantee then covers persons.
     person : str, optional
-        A column of the table that tells persons apart. Of a person with more rows than `rows_per_person`,
-        the others are left out; without it, that nobody owns more is your word. docs/how-to/persons.md.
+        Column that identifies persons; rows of a person beyond `rows_per_person` are left out. Without this
+        column, dpem does not check that nobody has more rows (docs/how-to/persons.md).
     data_quality : bool, default True
-        With a schema, whether a hundredth of the budget buys noisy counts, per column, of cells that could
-        not be read, were outside the categories, or were clipped (`data_quality_`); a warning names columns
-        that are clearly bad.
+        With a schema, whether to spend one hundredth of the budget on noisy counts, per column, of cells that
+        could not be read, were outside the categories, or were clipped (`data_quality_`). A warning names
+        columns with clearly too many of them.
     max_iter : int, optional
-        Steps of "em": 10 unless given.
+        Number of steps of "em", 10 by default.
     ledger : Ledger or path, optional
-        Where the budget is charged before a row is read.
+        Ledger to charge before any row is read.
     random_state : int or RandomState, optional
-        Seeds post-processing and `sample`. It never touches the noise.
+        Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional
-        Threads: all cores unless given; -2 is all but one.
+        Number of threads; None uses all cores, and -2 all but one.
     verbose : int, default 0
-        Whether to tell which step runs.
+        Whether to print the current step.
 
     Attributes
     ----------
     n_components_ : int
-        Components in all, the largest number of a block of columns; 1 where columns are independent.
+        Number of components, the largest over all blocks of columns; 1 if columns are independent.
     smoothing_ : float
-        How strongly components were drawn together, chosen on the noisy tables; infinite where columns are
-        independent, NaN where no pairs were counted.
+        Strength of the smoothing, chosen on the noisy tables; infinite if columns are independent, NaN if no
+        pairs were counted.
     blocks_ : list of tuple of str
-        Columns whose relations to each other were counted: all, unless there are more than 100. Blocks are
-        independent of each other, given the target.
+        Blocks of columns whose pairs were counted: a single block, unless there are more than 100 columns.
+        Blocks are independent of each other, given the target.
     classes_ : ndarray
-        The target's values, where there is a target.
+        Values of the target, if there is one.
     privacy_, plan_
-        The guarantee, and every release with its noise.
+        The guarantee, and all releases with their noise.
     data_quality_ : DataQuality or None
-        Noisy counts of cells that the schema could not take as they are, where they were bought.
+        Noisy counts of the cells that do not conform to the schema, if they were released.
 
     Examples
     --------
@@ -190,7 +191,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             self._place(self.target, "target")
 
     def _check_schema(self, schema: Schema) -> None:
-        """Accept columns of every kind."""
+        """Accept columns of any kind."""
 
     @property
     def _allows_missing(self) -> bool:
@@ -259,13 +260,11 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
         del public, spread
         granted, noise = noise_of_counts(plan, n_rows)
-        smoothed = (
-            "Noise is that of counts as they are released; the mixture that is fitted to them smooths it."
-        )
-        return Forecast(plan, {}, granted, noise, smoothed)
+        assumption = "The noise is that of released counts; fitting a mixture to them reduces it."
+        return Forecast(plan, {}, granted, noise, assumption)
 
     def _place(self, name: str, argument: str) -> int:
-        """Return where a column is."""
+        """Return the position of a column in the schema."""
         if name not in self.schema.names:
             raise _validate.fail(
                 f"a column of the schema as {argument}",
@@ -280,23 +279,23 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
     def sample(
         self, n_samples: int = 1, given: Mapping[str, Any] | None = None, *, random_state: Any = None
     ) -> pd.DataFrame:
-        """Draw synthetic rows: free, since the model is released.
+        """Draw synthetic rows, without any charge: the model is released.
 
         Parameters
         ----------
         n_samples : int, default 1
-            How many.
+            Number of rows.
         given : mapping of str to value, optional
-            Values that some columns have in all rows; None is a missing cell. The others are drawn given
-            them.
+            Values of some columns in all rows; None is a missing cell. The other columns are drawn given
+            these values.
         random_state : int or RandomState, optional
-            Seeds this draw; the estimator's own `random_state` unless given.
+            Seed of this draw; the `random_state` of the estimator by default.
 
         Returns
         -------
         DataFrame
-            Rows with the schema's names and types. Each has the law of the model; together they are spread
-            more evenly than independent draws.
+            Rows with the names and types of the schema. Each row has the distribution of the model; together
+            they are spread more evenly than independent draws.
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
@@ -320,7 +319,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         return to_dataframe(self.schema, columns)
 
     def _fixed(self, given: Mapping[str, Any] | None) -> dict[int, float]:
-        """Return given values as parsed cells, by place."""
+        """Return the given values as parsed cells, by position."""
         if given is not None and not isinstance(given, Mapping):
             raise _validate.fail('values by column, such as given={"age": 40}', "given", given)
         fixed = {}
@@ -336,14 +335,14 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
             fixed[j] = float(parsed[0])
         return fixed
 
-    # -- what the model says -----------------------------------------------------------------------------
+    # -- distributions -----------------------------------------------------------------------------------
 
     def _is_listed(self, name: str) -> bool:
         column = self.schema.columns[self.schema.names.index(name)]
         return not column.is_number or (column.is_whole and np.diff(column.limits)[0] < _LISTED)
 
     def _values(self, name: str) -> NDArray[Any]:
-        """Return what a column's levels are called."""
+        """Return the values of a column's levels."""
         column = self.schema.columns[self.schema.names.index(name)]
         if column.is_number:
             steps = np.arange(int(column.limits[0]), int(column.limits[1]) + 1)
@@ -357,22 +356,21 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         return values.astype(str) if all(isinstance(value, str) for value in values) else values
 
     def marginals(self, *columns: str) -> pd.Series[float]:
-        """Return the distribution of one column, or of two or three together, by the model: free.
+        """Return the distribution of one column, or the joint one of two or three, in the model: free.
 
         Parameters
         ----------
         *columns : str
-            One to three columns.
+            Names of one to three columns.
 
         Returns
         -------
         Series
-            Probabilities, indexed by values; of numbers with many values by intervals, of missing cells by
-            None.
+            Probabilities, indexed by values: intervals for numbers with many values, None for missing cells.
 
         Examples
         --------
-        A model's table of two columns, with one in rows and one in columns:
+        As a table of two columns, with one in the rows and the other in the columns:
         ``model.marginals("sex", "ward").unstack()``.
         """
         import pandas as pd  # noqa: PLC0415
@@ -393,7 +391,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         return pd.Series(table.ravel(), index=index, name="probability")
 
     def _labels(self, j: int) -> tuple[NDArray[np.intp], list[Any]]:
-        """Return the label of each level of a column, and the labels' names."""
+        """Return the label of each level of a column, and the names of the labels."""
         import pandas as pd  # noqa: PLC0415
 
         levels, column = self._table.density.bins[j].levels, self.schema.columns[j]
@@ -413,14 +411,15 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
         return label, names + [None] * column.missing
 
     def diagnostics(self) -> pd.DataFrame:
-        """Return what the noisy tables say of every pair of columns: free, since they are released.
+        """Return the dependence and the misfit of every pair of columns: free, since the tables are released.
 
         Returns
         -------
         DataFrame
-            For every pair that was counted, `dependence`: by how many deviations of its errors the noisy
-            table differs from independent columns; and `misfit`: from the model. A dependence below 3 is
-            within the noise; a misfit far above 3 says that the model leaves something of the pair out.
+            For every counted pair, `dependence`, the difference of the noisy table from independent columns,
+            and `misfit`, its difference from the model, both in standard deviations of their errors. A
+            dependence below 3 is within the noise. A misfit far above 3 means that the model misses part of
+            the relation.
         """
         import pandas as pd  # noqa: PLC0415
 
@@ -454,7 +453,7 @@ class MixedMixture(RowsOfTablesMixin, DensityMixin, PrivateEstimator):  # type: 
 
 
 def _values_of(column: Column) -> str:
-    """Return in words what values a column has: categories by name."""
+    """Describe the values of a column in words; categories by name."""
     if column.is_number or column.kind == "boolean":
         return column.describe()
     return listed([str(category) for category in column.categories or ()])

@@ -1,4 +1,4 @@
-"""A fitted table as arrays, to be saved, and back: whatever a file says is checked."""
+"""Convert a fitted table to arrays for a file, and back with validation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["arrays_of", "table_from_arrays"]
 
 
 def arrays_of(fitted: FittedTable) -> dict[str, NDArray[Any]]:
-    """Return released arrays by name."""
+    """Return the released arrays by name."""
     density = fitted.density
     arrays: dict[str, Any] = {
         "parts": density.parts,
@@ -38,7 +38,7 @@ def arrays_of(fitted: FittedTable) -> dict[str, NDArray[Any]]:
 
 
 def table_from_arrays(grid: LevelGrid, arrays: dict[str, NDArray[Any]]) -> FittedTable:
-    """Take back what `arrays_of` gave, checked."""
+    """Restore a fitted table from the arrays of `arrays_of`, and validate them."""
     arrays = dict(arrays)
     bins = _bins(grid, arrays.pop("of_level"), arrays.pop("level_probabilities"))
     parts = arrays.pop("parts")
@@ -52,7 +52,7 @@ def table_from_arrays(grid: LevelGrid, arrays: dict[str, NDArray[Any]]) -> Fitte
     left = sorted(set(range(m)) - set(seen))
     require(len(seen) == len(set(seen)) and len(left) <= 1 and blocks, "each column once")
     require(len(parts) == (bins[left[0]].size if left else 1), "a part for each value of the target")
-    # They inform alone: pairs that were not counted have none, and complete smoothing is infinite.
+    # NaN is valid for pairs that were not counted, and complete smoothing is infinite.
     known = {name: np.nan_to_num(value) for name, value in arrays.items()}
     require_numbers(known, {"dependence": (m, m), "misfit": (m, m), "smoothing": ()})
     require_positive("smoothing", known["smoothing"], or_zero=True)

@@ -1,8 +1,8 @@
-"""Synthetic tables in one shot: noisy histograms, then noisy tables of pairs, then free post-processing.
+"""Synthetic tables in one shot: noisy histograms, then noisy tables of pairs, then post-processing.
 
-The budget buys histograms of all columns, fine and coarse, from which bins are chosen; then, on those
-bins, the tables of all pairs of columns, split by the target where there is one. Nothing else reads a row.
-Where pairs would drown in their noise, all of the budget goes to the columns, which are then independent.
+The budget is spent on fine and coarse histograms of all columns, from which bins are chosen, and then on
+tables of all pairs of columns over these bins, split by the target if there is one. Nothing else reads rows.
+If noise would hide the pairs, the whole budget goes to the columns, which are then independent.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ __all__ = [
     "released_levels",
 ]
 
-# Shares of mu^2, chosen on made tables (experiments/mixed_constants.py). The first stage is fixed; how the
-# rest is shared goes by how many rows there are for one deviation of noise in an entry of the last stage.
+# Shares of mu^2, chosen on generated tables (experiments/mixed_constants.py). The share of the first stage is
+# fixed. The other shares depend on the number of rows per standard deviation of noise in the last stage.
 _COLUMNS = {False: 0.25, True: 0.2}  # without and with a target
 _MANY, _ENOUGH, _ENOUGH_OF_TARGET = 120.0, 50.0, 40.0
-# Cells that a column may have, and what bounds memory whatever a table's width.
-_MOST_CELLS, _MOST_CATEGORIES = 16, 48
-_MOST_TARGET_CELLS = 8
+_MOST_BINS, _MOST_CATEGORIES = 16, 48  # bins of a column, for ordered and unordered levels
+_MOST_TARGET_BINS = 8
+# Bounds on memory for tables with many columns.
 _BLOCK_COLUMNS = 100
 _MOST_ENTRIES = 2**23  # of all tables of pairs
-_FITTINGS = 20  # of tables to the columns' own distributions
+_FITTINGS = 20  # iterations of proportional fitting
 
 
 @dataclass(frozen=True, eq=False)
 class FittedTable:
-    """What a fit found.
+    """The result of a fit.
 
     Attributes
     ----------
     density : MixedDensity
         The model.
     smoothing : float
-        The penalty that was chosen, the largest of all blocks; infinite where columns of one are independent,
-        NaN where no pairs were fitted.
+        The chosen penalty, the largest of all blocks; infinite if the columns of a block are independent, NaN
+        if no pairs were fitted.
     dependence, misfit : ndarray of shape (m, m)
-        For every pair by how many deviations its noisy table differs from independence, and from the model.
-        NaN where it was not counted.
+        Difference of every noisy table of pairs from independence, and from the model, in standard
+        deviations. NaN for pairs that were not counted.
     """
 
     density: MixedDensity
@@ -77,42 +77,42 @@ class FittedTable:
 
 @dataclass(frozen=True, eq=False)
 class OneShotRequest:
-    """What a fit is asked for; all of it public."""
+    """The public arguments of a fit."""
 
     grid: LevelGrid
-    n_components: int | None  # None: by the noise
+    n_components: int | None  # None: chosen by the noise
     target: int | None
     n_jobs: int  # threads
 
     @property
     def n_columns(self) -> int:
-        """How many columns there are, the target included."""
+        """The number of columns, including the target."""
         return len(self.grid.columns)
 
     @cached_property
     def blocks(self) -> tuple[tuple[int, ...], ...]:
-        """Columns whose pairs are counted: all but the target, neighbours together where they are many."""
+        """Blocks of neighbouring columns whose pairs are counted: all columns except the target."""
         columns = [j for j in range(self.n_columns) if j != self.target]
         n_blocks = -(-len(columns) // _BLOCK_COLUMNS)
         return tuple(tuple(map(int, part)) for part in np.array_split(columns, max(n_blocks, 1)) if len(part))
 
     @property
     def n_pairs(self) -> int:
-        """How many tables of pairs a row is in."""
+        """The number of tables of pairs."""
         return sum(len(block) * (len(block) - 1) // 2 for block in self.blocks)
 
-    def most_cells(self, n_parts: int) -> int:
-        """Return how many bins a column may have, so that all tables of pairs fit into memory."""
+    def most_bins(self, n_parts: int) -> int:
+        """Return the largest number of bins of a column for which all tables of pairs fit into memory."""
         widest = max(len(block) for block in self.blocks) if self.blocks else 1
-        cells_of_block = (_MOST_ENTRIES / (n_parts * max(len(self.blocks), 1))) ** 0.5
-        return max(2, int(cells_of_block / max(widest, 1)) - 1)
+        bins_of_block = (_MOST_ENTRIES / (n_parts * max(len(self.blocks), 1))) ** 0.5
+        return max(2, int(bins_of_block / max(widest, 1)) - 1)
 
     def histograms(self) -> Histograms:
-        """Return what is counted first."""
+        """Return the statistic of the first stage."""
         return histograms_of(self.grid)
 
     def plan(self, n_rows: int | None, **terms: Unpack[Terms]) -> Plan:
-        """Return the plan. Where the number of rows is private, a noisy one shares out the rest later."""
+        """Return the plan. If the number of rows is private, a noisy one determines the later shares."""
         one_ways = self.histograms().sensitivity(terms["adjacency"])
         if not self._wants_pairs:
             stages = [Stage("columns", 1.0, one_ways)]
@@ -129,25 +129,26 @@ class OneShotRequest:
         return self.n_components != 1 and self.n_columns > 1
 
     def left_out(self, plan: Plan) -> str | None:
-        """Return what relations between columns a plan leaves out, in words; None where there are none."""
+        """Return a warning about relations between columns that a plan leaves out, or None."""
         stages = {stage.name for stage in plan.stages}
         if "rest" not in stages and self._wants_pairs and self.n_pairs and "pairs" not in stages:
-            kept = "that of each to the target" if "target" in stages else "none"
+            kept = "only the relation of each column to the target" if "target" in stages else "no relations"
             return (
-                f"There are too few rows for tables of pairs at this budget: they would drown in noise. Of "
-                f"the relations between columns, the model keeps {kept}. Spend more, or take fewer columns."
+                f"Expected enough rows for tables of pairs at this budget, got too few: noise would hide the "
+                f"tables. Of the relations between columns, the model keeps {kept}. Use a larger epsilon or "
+                f"fewer columns."
             )
         if len(self.blocks) > 1 and stages & {"pairs", "rest"}:
             return (
-                f"With so many columns, pairs are counted within {len(self.blocks)} blocks of at most "
-                f"{max(map(len, self.blocks))} neighbouring columns; columns of different blocks are "
-                f"independent{'' if self.target is None else ' given the target'} in this model. Put columns "
-                f"that belong together beside each other in the schema, or take fewer."
+                f"Because there are many columns, pairs are counted within {len(self.blocks)} blocks of at "
+                f"most {max(map(len, self.blocks))} neighbouring columns. Columns of different blocks are "
+                f"independent in this model{'' if self.target is None else ', given the target'}. Place "
+                f"related columns next to each other in the schema, or use fewer columns."
             )
         return None
 
     def layout(self, plan: Plan, n_rows: float) -> list[Stage]:
-        """Return how the rest of a plan is shared with about so many rows: the richest that noise allows."""
+        """Return the remaining stages for a number of rows: the most detailed ones that the noise allows."""
         adjacency = plan.adjacency
         columns = self.histograms().sensitivity(adjacency)
         pairs = PairTables([np.zeros(1, dtype=np.intp)] * self.n_columns, self.blocks)
@@ -184,7 +185,7 @@ class OneShotRequest:
 
 
 def histograms_of(grid: LevelGrid) -> Histograms:
-    """Return histograms of all columns' levels, and of coarse parts where levels are many."""
+    """Return histograms of the levels of all columns, and of coarse parts of columns with many levels."""
     columns = list(range(len(grid.columns)))
     bins = [np.arange(levels.size) for levels in grid.columns]
     for j, levels in enumerate(grid.columns):
@@ -195,7 +196,7 @@ def histograms_of(grid: LevelGrid) -> Histograms:
 
 
 def released_levels(gate: Gate, grid: LevelGrid, stage: str) -> list[NoisyLevels]:
-    """Release the histograms of all columns under a stage of the plan."""
+    """Release the histograms of all columns in a stage of the plan."""
     histograms = histograms_of(grid)
     released = gate.release(stage, histograms)
     noise = float(released.noise_stddev[0])
@@ -222,7 +223,7 @@ def fit_one_shot(
     stages = {stage.name for stage in gate.plan.stages}
     if "columns again" in stages:
         again = released_levels(gate, request.grid, "columns again")
-        columns = [first.with_more(second) for first, second in zip(columns, again, strict=True)]
+        columns = [first.averaged_with(second) for first, second in zip(columns, again, strict=True)]
         n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
     if not stages & {"pairs", "target"}:
         return _independent(columns, n)
@@ -234,17 +235,17 @@ def fit_one_shot(
 
 
 def _bins(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) -> list[ColumnBins]:
-    """Choose the bins of every column, the target's first: they multiply all tables."""
+    """Choose the bins of every column; those of the target first, because they multiply all tables."""
     chosen: dict[int, ColumnBins] = {}
     n_parts = 1
     order = sorted(range(len(columns)), key=lambda j: j != request.target)
     for j in order:
         column = columns[j]
-        most = _MOST_CELLS if column.levels.is_ordered else _MOST_CATEGORIES
+        most = _MOST_BINS if column.levels.is_ordered else _MOST_CATEGORIES
         if j == request.target:
-            most = _MOST_TARGET_CELLS
+            most = _MOST_TARGET_BINS
         chosen[j] = choose_bins(
-            column.levels, column.probabilities(n), column.noise / n, min(most, request.most_cells(n_parts))
+            column.levels, column.probabilities(n), column.noise / n, min(most, request.most_bins(n_parts))
         )
         if j == request.target:
             n_parts = chosen[j].size
@@ -254,7 +255,7 @@ def _bins(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) -> 
 def _split_by_target(
     gate: Gate, request: OneShotRequest, bins: Sequence[ColumnBins], progress: Progress
 ) -> tuple[dict[int, NDArray[np.float64]], float]:
-    """Release the columns' histograms split by the target: (parts, bins) for each, and the noise."""
+    """Release the histograms split by the target; return (parts, bins) for each column, and the noise."""
     if request.target is None:
         return {}, 1.0
     progress.step("histograms by target")
@@ -276,7 +277,7 @@ def _from_pairs(
     random_state: PublicRandom,
     progress: Progress,
 ) -> FittedTable:
-    """Release the tables of pairs, and fit a mixture to those of each block."""
+    """Release the tables of pairs, and fit a mixture to each block."""
     tables = PairTables([column.of_level for column in bins], request.blocks, request.target)
     progress.step("tables of pairs")
     released = gate.release("pairs", tables)
@@ -285,7 +286,7 @@ def _from_pairs(
     if request.target is None:
         parts, part_variances = np.array([n]), np.array([1.0])
     else:
-        parts, part_variances = columns[request.target].of_cells(bins[request.target].of_level)
+        parts, part_variances = columns[request.target].of_bins(bins[request.target].of_level)
     k = request.n_components or _components(n, noise, request.n_pairs)
     blocks, smoothing = [], 0.0
     m = request.n_columns
@@ -294,7 +295,7 @@ def _from_pairs(
     for number, (block, gram) in enumerate(zip(request.blocks, grams, strict=True)):
         if len(request.blocks) > 1:
             progress.step(f"block {number + 1} of {len(request.blocks)}")
-        counts, variances = zip(*(columns[j].of_cells(bins[j].of_level) for j in block), strict=True)
+        counts, variances = zip(*(columns[j].of_bins(bins[j].of_level) for j in block), strict=True)
         split = np.concatenate([by_part[0][j] for j in block], axis=1) if by_part[0] else None
         evidence = PairEvidence(
             gram,
@@ -330,13 +331,13 @@ def _from_pairs(
 
 
 def _components(n: float, noise: float, n_pairs: int) -> int:
-    """Return how many components the noise allows: more, the more rows stand out of it."""
-    worth = n * n_pairs**0.5 / noise  # n mu
-    return int(np.clip(round(60 * (worth / 7500) ** 0.5), 8, 150))
+    """Return the number of components that the noise allows."""
+    signal = n * n_pairs**0.5 / noise  # n mu
+    return int(np.clip(round(60 * (signal / 7500) ** 0.5), 8, 150))
 
 
 def _deviations(evidence: PairEvidence, expected: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return for every pair of columns by how many deviations its table differs from what is expected."""
+    """Return the difference of every table of pairs from its expectation, in standard deviations."""
     variance = evidence.variance(evidence.pair_noise**2, expected)
     squared = (((evidence.pairs - expected) ** 2 / variance) * evidence.counted).sum(axis=0)
     starts = evidence.starts[:-1]
@@ -354,14 +355,14 @@ def _given_target(
     by_part: tuple[dict[int, NDArray[np.float64]], float],
     n: float,
 ) -> FittedTable:
-    """Return the density of columns that are independent given the target, each of its bins a component."""
-    parts = bins[target].of_cells
+    """Return the density of columns that are independent given the bin of the target."""
+    parts = bins[target].of_bins
     split, noise = by_part
     others = tuple(split)
     family = CategoricalFamily(len(parts), tuple(bins[j].size for j in others), (0.0,) * len(others))
     sums = np.concatenate([split[j] for j in others], axis=1)
-    tables = family.tables(family.cells(sums, parts * n, noise))
-    fitted = fitted_to_columns(tables, parts, [bins[j].of_cells for j in others])
+    tables = family.tables(family.column_parameters(sums, parts * n, noise))
+    fitted = fitted_to_columns(tables, parts, [bins[j].of_bins for j in others])
     block = MixedBlock(others, np.eye(len(parts)), tuple(fitted))
     density = MixedDensity(tuple(bins), (block,), parts, target)
     return FittedTable(density, float("nan"), *_not_counted(len(bins)))
@@ -372,7 +373,7 @@ def fitted_to_columns(
     weights: NDArray[np.float64],
     columns: Sequence[NDArray[np.float64]],
 ) -> list[NDArray[np.float64]]:
-    """Move tables (k, bins) so that their mean is what is known of each column, by proportional fitting."""
+    """Adjust tables (k, bins) by proportional fitting: their mean becomes the distribution of the column."""
     fitted = []
     for table, column in zip(tables, columns, strict=True):
         moved = table
@@ -388,7 +389,7 @@ def _not_counted(m: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _independent(columns: Sequence[NoisyLevels], n: float) -> FittedTable:
-    """Return the density of independent columns: every level is as frequent as its histogram says."""
+    """Return the density of independent columns with the distributions of their histograms."""
     bins, tables = [], []
     for column in columns:
         probabilities = column.probabilities(n)

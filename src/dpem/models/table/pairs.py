@@ -1,16 +1,15 @@
-r"""A mixture of products fitted to noisy tables of pairs: post-processing, free whatever it tries.
+r"""Fit a mixture of products to noisy tables of pairs. This is post-processing, and costs no budget.
 
-With weights w_ck of components k in parts c (of a target column, or the only one) and a table of
-probabilities theta_kj for every column j, the model of a pair table is sum_k w_ck theta_ki theta_kj'. It is
-fitted to what was released, n rows in all, by least squares in units of each entry's noise and sampling
-error:
+Components k have weights w_ck in the bins c of a target column (a single c without a target), and a table of
+probabilities theta_kj for every column j. The model of a pair table is sum_k w_ck theta_ki theta_kj'. It is
+fitted to the released tables, of n rows, by least squares in units of each entry's noise and sampling error:
 
     sum (Y - n model)^2 / (2 variance) + smoothing n sum_j I(k; x_j),
 
-over pairs and histograms. The penalty is the mutual information of component and column: as it grows, the
-columns become independent, but their own distributions are left alone. How much of it helps is tried on the
-noisy tables themselves: added noise splits them into two independent halves (Gaussian thinning), one to fit
-and one to judge.
+summed over pairs and histograms. The penalty is the mutual information of component and column. As it grows,
+the columns become independent, while their own distributions stay the same. The strength of the penalty is
+chosen on the noisy tables themselves: Gaussian thinning splits them, by added noise, into two independent
+halves, one to fit and one to validate.
 """
 
 from __future__ import annotations
@@ -35,40 +34,40 @@ if TYPE_CHECKING:
 
 __all__ = ["PairEvidence", "ProductComponents", "fit_pairs"]
 
-# Chosen on made tables (experiments/mixed_constants.py).
-_SMOOTHING = 0.063  # times mu^(3/4), of the release of the pairs
-_TRIED = (0.6, 1.0, 2.0, 4.0)  # times that
+# Chosen on generated tables (experiments/mixed_constants.py).
+_SMOOTHING = 0.063  # times mu^(3/4), with mu of the release of the pairs
+_TRIED = (0.6, 1.0, 2.0, 4.0)  # multiples of that smoothing
 _RESTARTS = 8
 _STEPS = 700
 _TRIAL_STEPS = 300
 _TRIALS = 2
-_RATE = 0.05  # of Adam, on logarithms of probabilities
-_WORK = 1e12  # floating-point operations that all restarts may take together
-_FLOOR = 1e-4  # of each table: what it keeps of its column's distribution
+_RATE = 0.05  # learning rate of Adam, on logarithms of probabilities
+_WORK = 1e12  # floating-point operations of all restarts together
+_FLOOR = 1e-4  # share of the column's distribution in each table
 
 
 @dataclass(frozen=True, eq=False)
 class PairEvidence:
-    """What was released of a block of columns, in rows.
+    """The released counts of a block of columns, in rows.
 
     Attributes
     ----------
     pairs : ndarray of shape (parts, bins, bins)
-        Noisy tables of pairs, symmetric; zero where a column meets itself.
+        Noisy tables of pairs, symmetric, and zero for a column with itself.
     pair_noise : float
-        Their standard deviation.
+        Standard deviation of their noise.
     columns, column_variances : ndarray of shape (bins,)
         Noisy histograms of the columns, and the variance of their noise.
     by_part, by_part_noise : ndarray of shape (parts, bins), float; or None
-        The same, split by the parts of a target.
+        The histograms split by the bins of a target, and the standard deviation of their noise.
     parts, part_variances : ndarray of shape (parts,)
-        Noisy counts of the parts.
+        Noisy counts of the bins of the target, and the variance of their noise.
     starts : ndarray of int
-        Where each column begins among the bins, and where the last ends.
+        First bin of each column, and the total number of bins.
     n_rows : float
-        How many rows there are, or about.
+        Public or noisy number of rows.
     sampling : float
-        The variance of a count by sampling, over the count: 1, and 2 where counts were split in halves.
+        Sampling variance of a count, relative to the count: 1, and 2 for halves after thinning.
     """
 
     pairs: NDArray[np.float64]
@@ -84,31 +83,32 @@ class PairEvidence:
     sampling: float = 1.0
 
     def variance(self, noise: Any, counts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return that of counts: of their noise, given as a variance, and of sampling rows."""
+        """Return the variance of counts: that of their noise, plus that of sampling rows."""
         return np.asarray(noise + self.sampling * np.maximum(counts, 0.0))
 
     @cached_property
     def counted(self) -> NDArray[np.bool_]:
-        """Which entries of a table of pairs were counted: those of two columns."""
+        """A mask of the entries that were counted: those of two different columns."""
         column = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
         return np.asarray(column[:, None] != column)
 
     @property
     def mu(self) -> float:
-        """What the release of the pairs was worth: the Gaussian-DP parameter of one row in all tables."""
+        """The mu of Gaussian DP of the release of all tables of pairs."""
         m = len(self.starts) - 1
         return float(np.sqrt(m * (m - 1) / 2) / self.pair_noise)
 
     @property
     def smoothing(self) -> float:
-        """How much smoothing such noise usually wants; beyond mu = 1 sampling error rules."""
+        """The default smoothing for this noise; beyond mu = 1 sampling error dominates."""
         return float(_SMOOTHING * min(self.mu, 1.0) ** 0.75)
 
     def thinned(self, random_state: PublicRandom) -> tuple[PairEvidence, PairEvidence]:
-        """Split what was released into two independent halves, each with twice the variance.
+        """Split the counts into two independent halves, each with twice the variance.
 
-        With Y = q + e and fresh noise z of the same law as e, Y + z and Y - z are independent given q. Here e
-        holds the sampling error too, so that a half judges the other by the population, not by these rows.
+        With Y = q + e and fresh noise z of the same distribution as e, Y + z and Y - z are independent given
+        q. Here e includes the sampling error, so that one half validates a fit to the other against the
+        population, not against these rows.
         """
         pair = random_state.normal(size=self.pairs.shape)
         pair = np.triu(pair) + np.triu(pair, 1).transpose(0, 2, 1)
@@ -137,7 +137,7 @@ class PairEvidence:
 
 @dataclass(frozen=True, eq=False)
 class ProductComponents:
-    """Components: weights (parts, k), which sum to 1 in all, and tables (bins, k), to 1 in each column."""
+    """Components: weights (parts, k), which sum to 1, and tables (bins, k), which sum to 1 in each column."""
 
     weights: NDArray[np.float64]
     tables: NDArray[np.float64]
@@ -160,11 +160,11 @@ def fit_pairs(
     progress: Progress,
     share_of_work: float = 1.0,
 ) -> tuple[ProductComponents, float]:
-    """Fit components to what was released; return them with the smoothing that was chosen.
+    """Fit components to the released counts; return them and the chosen smoothing.
 
-    Several restarts are averaged into one mixture: each finds another good explanation of the same tables.
+    Several restarts are averaged into one mixture, because each finds another good fit to the same tables.
     """
-    # Components and smoothing to try: from close to the noisy tables to independent columns.
+    # Numbers of components and smoothing to try: from close to the noisy tables to independent columns.
     tried = [(n_components, factor * evidence.smoothing) for factor in _TRIED]
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
     work = 4.0 * evidence.pairs.size * n_components / share_of_work
@@ -174,7 +174,7 @@ def fit_pairs(
         for trial in range(_TRIALS):
             progress.step(f"smoothing, trial {trial + 1} of {_TRIALS}")
             fitted_to, judged_by = evidence.thinned(random_state)
-            # A half is worth half of mu^2, and wants as much smoothing as so small a release does.
+            # Each half has half of mu^2, and needs the smoothing of a release with that mu.
             less = fitted_to.smoothing / evidence.smoothing
             searches = [_Search(fitted_to, k, less * by, trial_steps, _seed(random_state)) for k, by in tried]
             losses += [_loss(found, judged_by) for found in pool.map(_Search.run, searches)]
@@ -198,7 +198,7 @@ def _averaged(found: Sequence[ProductComponents]) -> ProductComponents:
 
 
 def _loss(found: ProductComponents, evidence: PairEvidence) -> float:
-    """Return how far tables of pairs lie from the model, in units of their errors."""
+    """Return the sum of squared differences between tables of pairs and model, in units of their errors."""
     model = evidence.n_rows * found.pairs()
     variance = evidence.variance(evidence.pair_noise**2, model)
     return float((evidence.counted * (evidence.pairs - model) ** 2 / variance).sum())
@@ -206,7 +206,7 @@ def _loss(found: ProductComponents, evidence: PairEvidence) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """One descent from a random start, in single precision: the tables are far noisier than that."""
+    """One descent from a random start. Single precision suffices, because the tables are far noisier."""
 
     evidence: PairEvidence
     n_components: int
@@ -215,7 +215,7 @@ class _Search:
     seed: int
 
     def run(self) -> ProductComponents:
-        """Descend by Adam, at a rate that falls in the end."""
+        """Minimise by Adam, with a learning rate that falls towards the end."""
         with np.errstate(all="ignore"):
             return self._descended()
 
@@ -229,7 +229,7 @@ class _Search:
             weights = np.exp(log_weights - log_weights.max())
             weights /= weights.sum()
             by_tables, by_weights = self._gradient(tables, weights)
-            # Through the softmax of each column, and of all weights.
+            # Chain rule through the softmax of each column, and of all weights.
             inner = tables * by_tables
             inner -= tables * _spread(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
             by_weights = weights * (by_weights - (weights * by_weights).sum())
@@ -242,7 +242,7 @@ class _Search:
         return ProductComponents(parts / parts.sum(), found / self._column_sums(found))
 
     def _start(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Start near the columns' own distributions, every component somewhere else."""
+        """Return the logarithms of random components near the distributions of the columns."""
         random_state = public_random(self.seed)
         evidence, k = self.evidence, self.n_components
         positive = np.maximum(evidence.columns, 0.1 * np.sqrt(evidence.column_variances) + 1e-6)
@@ -253,7 +253,7 @@ class _Search:
 
     @cached_property
     def _scaled(self) -> tuple[NDArray[np.float32], ...]:
-        """What was released over n, and n^2 over its variance, per entry."""
+        """The released counts over n, each followed by n^2 over its variance, per entry."""
         evidence, n = self.evidence, self.evidence.n_rows
         pair_weights = n * n / evidence.variance(evidence.pair_noise**2, evidence.pairs) * evidence.counted
         column_weights = n * n / evidence.variance(evidence.column_variances, evidence.columns)
@@ -274,7 +274,7 @@ class _Search:
     def _gradient(
         self, tables: NDArray[np.float32], weights: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the gradient by tables and by weights, over the number of entries."""
+        """Return the gradients by tables and by weights, divided by the number of entries."""
         pairs, pair_weights, columns, column_weights, parts, part_weights, *split = self._scaled
         total = weights.sum(axis=0)
         marginal = tables @ total
@@ -294,7 +294,7 @@ class _Search:
                 along += in_part[:, None]
                 by_weights[c] += tables.T @ in_part
             by_tables += along * part
-        # The mutual information of component and column; its gradient through the marginal is constant.
+        # Mutual information of component and column; its gradient through the marginal is constant.
         if self.n_components > 1:
             ratio = np.log(np.maximum(tables, 1e-9)) - np.log(np.maximum(marginal, 1e-9))[:, None]
             strength = np.float32(self.smoothing * self.evidence.n_rows)
@@ -311,7 +311,7 @@ class _Search:
 
 
 def _spread(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
-    """Repeat one row per column for each of its bins."""
+    """Repeat the row of each column for each of its bins."""
     return np.repeat(by_column, np.diff(starts), axis=0)
 
 
@@ -324,7 +324,7 @@ def _softmax_columns(logits: NDArray[np.float32], starts: NDArray[np.intp]) -> N
 def _adam(
     gradient: NDArray[np.float32], moments: list[NDArray[np.float32]], step: int, rate: float
 ) -> NDArray[np.float32]:
-    """Return the step of Adam, and keep its running means."""
+    """Return the step of Adam and update its running means."""
     moments[0] *= 0.9
     moments[0] += 0.1 * gradient
     moments[1] *= 0.99

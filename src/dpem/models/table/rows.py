@@ -1,4 +1,4 @@
-"""What a released table model says of rows that a user has: densities, predictions, missing cells."""
+"""Apply a fitted table model to rows: densities, predictions and imputation."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from dpem.data import Schema, TableRows
     from dpem.models.table.one_shot import FittedTable
 
-__all__ = ["RowsOfTablesMixin"]
+__all__ = ["TableRowsMixin"]
 
-_FEW = 16  # values, of which a missing cell takes the most probable one
+_FEW = 16  # values; with more, a missing number takes its mean instead of the most probable value
 
 
-class RowsOfTablesMixin:
-    """Score, fill and predict rows. All of it is as sensitive as the rows are."""
+class TableRowsMixin:
+    """Score, fill and predict rows. All results are as sensitive as the rows."""
 
     schema: Schema
     target: str | None
@@ -43,9 +43,12 @@ class RowsOfTablesMixin:
         def _is_listed(self, name: str) -> bool: ...
 
     def _levels(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return rows as levels, and which cells are null."""
+        """Return rows as levels, and a mask of null cells."""
         if isinstance(X, list | tuple) and any(len(row) != len(self.schema.names) for row in X):
-            raise InvalidArgumentError(f"Expected rows of {len(self.schema.names)} cells, as in the schema.")
+            raise InvalidArgumentError(
+                f"Expected rows of {len(self.schema.names)} cells, as in the schema, got a row of another "
+                f"length."
+            )
         source = self._fitted_source(X)
         source.require_rows()
         grid = LevelGrid(self.schema)
@@ -55,7 +58,7 @@ class RowsOfTablesMixin:
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """Return the log-density of each row, per unit of continuous columns. As sensitive as X.
 
-        A missing cell is a value of its own. A number at a bound has a probability of its own too.
+        A missing cell counts as a value. A number at a bound has a positive probability.
         """
         check_is_fitted(self)
         return self._table.density.log_density(self._levels(X)[0])
@@ -65,62 +68,62 @@ class RowsOfTablesMixin:
         return float(self.score_samples(X).mean())
 
     def impute(self, X: Any) -> pd.DataFrame:
-        """Return the rows with every missing cell filled by what the model expects. As sensitive as X.
+        """Return the rows with missing cells filled, given the known cells of each row. As sensitive as X.
 
-        Categories, and numbers of 16 possible values or fewer, take the most probable value, other numbers
-        their mean, given the row's known cells.
+        Categories, and numbers with at most 16 possible values, take the most probable value. Other numbers
+        take their mean.
         """
         check_is_fitted(self)
         levels, null = self._levels(X)
         density = self._table.density
         source = self._fitted_source(X)
         cells = source.block()
-        # A cell that the schema made missing (an undeclared value) is to be filled too.
+        # Cells with undeclared values, which the schema reads as missing, are filled too.
         known = np.where(null | np.isnan(cells), UNKNOWN, levels)
         for j, column in enumerate(density.bins):
             lost = np.flatnonzero(known[j] == UNKNOWN)
             if not lost.size:
                 continue
             n = column.levels.n_values
-            law = density.law(known[:, lost], j)[:, :n]
-            law /= law.sum(axis=1, keepdims=True)
+            probabilities = density.conditional(known[:, lost], j)[:, :n]
+            probabilities /= probabilities.sum(axis=1, keepdims=True)
             if column.levels.column.is_number and n > _FEW:
-                filled = law @ column.levels.centres[:n]
+                filled = probabilities @ column.levels.centres[:n]
                 if column.levels.column.is_whole:
                     filled = np.rint(filled)
             else:
-                filled = column.levels.centres[law.argmax(axis=1)]
+                filled = column.levels.centres[probabilities.argmax(axis=1)]
             cells[j, lost] = filled
         frame = to_dataframe(self.schema, cells)
         index = getattr(X, "index", None)
-        if index is not None and not callable(index):  # of pandas
+        if index is not None and not callable(index):  # of a pandas DataFrame
             frame.index = index
         return frame
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probability of each of the target's values, given the other columns. As sensitive as X.
+        """Return the probability of each target value given the other columns. As sensitive as X.
 
-        Columns are as in `classes_`. The target's own column in X, and whether it is there at all, does not
-        matter.
+        Columns are in the order of `classes_`. The target column of X is ignored and may be absent.
         """
         check_is_fitted(self)
         if self.target is None:
             raise InvalidArgumentError(
-                "Expected a model with a target to predict, got target=None. Name the column when the "
-                "model is made: MixedMixture(..., target='...')."
+                "Expected a model with a target to predict, got target=None. Name the target before the fit: "
+                "MixedMixture(..., target='...')."
             )
         if not self._is_listed(self.target):
             raise InvalidArgumentError(
-                f"Expected a target with values to choose from, got {self.target!r}, a column of numbers. "
-                f"Leave its cells empty and call impute for its mean."
+                f"Expected a target with a list of values, got {self.target!r}, a column of numbers. For its "
+                f"mean, leave its cells empty and call impute."
             )
         j = self._place(self.target, "target")
         levels = self._levels_but(j, X)
-        law = self._table.density.law(levels, j)[:, : self._table.density.bins[j].levels.n_values]
-        return np.asarray(law / law.sum(axis=1, keepdims=True))
+        n = self._table.density.bins[j].levels.n_values
+        probabilities = self._table.density.conditional(levels, j)[:, :n]
+        return np.asarray(probabilities / probabilities.sum(axis=1, keepdims=True))
 
     def _levels_but(self, j: int, X: Any) -> NDArray[np.intp]:
-        """Return rows as levels, with one column unknown; files need not have it."""
+        """Return rows as levels with one column unknown; files need not contain it."""
         if not isinstance(X, str | os.PathLike | Files):
             levels, _ = self._levels(self._with_target(X))
         else:
@@ -134,12 +137,12 @@ class RowsOfTablesMixin:
         return levels
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable of the target's values for each row. As sensitive as X."""
+        """Return the most probable target value for each row. As sensitive as X."""
         probabilities = self.predict_proba(X)
         return np.asarray(self.classes_[probabilities.argmax(axis=1)])
 
     def _with_target(self, X: Any) -> Any:
-        """Return rows with the target's column, which rows to predict need not have."""
+        """Return rows with an empty target column if they lack it."""
         names = getattr(X, "columns", None)
         if names is None:
             lacking = len(self.schema.names) - 1

@@ -1,4 +1,4 @@
-"""What planner, report and commands show of a synthetic table: expected noise, profile and figures."""
+"""The summary of a table model for planner, report and commands: expected noise and figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["figures_of", "law_of", "noise_of_counts"]
 
-# What the stages of a table count; a typical value is that of one row in twenty.
+# What each stage counts. A typical value occurs in one row of twenty.
 _COUNTED = {
     "columns": "a value",
     "columns again": "a value",
@@ -30,11 +30,11 @@ _COUNTED = {
 
 
 def noise_of_counts(plan: Plan, n_rows: int) -> tuple[dict[str, int], list[ExpectedNoise]]:
-    """Return noise of the share of rows that have a value, and of a pair of values, from counts."""
+    """Return the number of releases, and the noise of the shares of rows with a value or a pair of values."""
     precisions: dict[str, float] = {}
     for stage in plan.stages:
         kind = stage.kind
-        if kind in _COUNTED:  # releases of the same counts are averaged by their precision
+        if kind in _COUNTED:  # releases of the same counts are averaged by precision
             what = _COUNTED[kind]
             noise_in_rows = stage.noise_stddev / (ROW_UNIT if kind == "em" else 1.0)
             precisions[what] = precisions.get(what, 0.0) + stage.repeats / noise_in_rows**2
@@ -62,11 +62,11 @@ def law_of(model: MixedMixture, j: int) -> ColumnLaw:
     )
 
 
-_MOST_ENTRIES = 200_000  # of all tables of pairs
+_MOST_ENTRIES = 200_000  # of all tables of pairs in a report
 
 
 def figures_of(model: MixedMixture) -> dict[str, Any]:
-    """Return the distribution of every column, and tables of pairs as far as they are few enough."""
+    """Return the data of the report's charts: distributions of columns, and the first tables of pairs."""
     shown = list(model.schema.columns[:MOST_COLUMNS])
     columns = []
     for j in range(len(shown)):

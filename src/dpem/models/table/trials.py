@@ -1,4 +1,4 @@
-"""What the audit plays of synthetic tables."""
+"""Small fits of synthetic tables for the audit and the conformance tests."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ _WRITTEN = Schema(
 
 
 def _written(n: int) -> Any:
-    """Return rows whose cells are text: dates, durations, amounts with separators, words."""
+    """Return rows of text cells: dates, durations, amounts with separators, words."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     random = public_random(6)
@@ -45,7 +45,7 @@ _MANY = Schema({f"question {j}": {"kind": "boolean"} for j in range(104)})
 
 
 def _answers(n: int) -> Any:
-    """Return rows of more columns than the tables of pairs take at once."""
+    """Return rows with more columns than one block of tables of pairs takes."""
     import pandas as pd  # noqa: PLC0415  (slow to import)
 
     drawn = public_random(5).random_sample((n, len(_MANY.names))) < 0.5
@@ -65,7 +65,7 @@ TRIALS = {
     "MixedMixture, target": _one_shot(target="smoker"),
     "MixedMixture, em": _em(),
     "MixedMixture, em, one component": _em(1),
-    # Tables of pairs are released only where they beat the noise: of so few rows, at a budget of no use else.
+    # Tables of pairs are released only if they stand out of the noise. So few rows need a huge budget.
     "MixedMixture, more than 100 columns": replace(
         _one_shot(schema=_MANY), rows=_answers, epsilon=1000.0, budgets=(1000.0,), slow=True
     ),

@@ -1,4 +1,4 @@
-"""A picture of the plan's noise against epsilon: where noise hides everything, and where it hardly counts."""
+"""The chart of expected noise against epsilon."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dpem.planner.planning import plans
 if TYPE_CHECKING:
     from dpem.planner import Outlook
 
-__all__ = ["Regime", "regime_of"]
+__all__ = ["NoiseCurve", "noise_curve_of"]
 
 _LOW, _HIGH, _POINTS = 0.01, 100.0, 33
 _WIDTH, _HEIGHT = 640.0, 280.0
@@ -22,13 +22,13 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 64.0, 16.0, 14.0, 44.0
 
 
 @dataclass(frozen=True)
-class Regime:
-    """The picture in coordinates of an SVG, and the numbers behind it."""
+class NoiseCurve:
+    """Expected noise against epsilon: coordinates of an SVG chart, and its numbers as text."""
 
     width: float
     height: float
     path: str
-    zones: list[tuple[float, float, str]]  # top, height, class
+    zones: list[tuple[float, float, str]]  # top, height, CSS class
     x_ticks: list[tuple[float, str]]
     y_ticks: list[tuple[float, str]]
     chosen: tuple[float, float]
@@ -39,9 +39,9 @@ class Regime:
     table: list[tuple[str, str, str]]
 
 
-def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
-    """Return the noise of the parameter that drowns first, relative to what it is to be seen against."""
-    # Columns without a schema: as many as the plan at hand has.
+def noise_curve_of(estimator: Any, chosen: Outlook, spread: Any) -> NoiseCurve:
+    """Return the relative noise, at epsilons from 0.01 to 100, of the parameter with the most noise."""
+    # Without a schema, take the columns of the given outlook.
     columns = list(dict.fromkeys(e.column for e in chosen.noise if e.column is not None)) or None
     epsilons = np.geomspace(_LOW, _HIGH, _POINTS)
     own = float(estimator.epsilon)
@@ -64,11 +64,11 @@ def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
     edges = [high, HIDDEN, BLURRED, low]
     zones = [
         (y(top), round(y(bottom) - y(top), 2), name)
-        for top, bottom, name in zip(edges[:-1], edges[1:], ("drowned", "blurred", "clear"), strict=True)
+        for top, bottom, name in zip(edges[:-1], edges[1:], ("much", "some", "little"), strict=True)
         if top > bottom
     ]
     decades = range(round(math.log10(low)), round(math.log10(high)) + 1)
-    return Regime(
+    return NoiseCurve(
         _WIDTH,
         _HEIGHT,
         path,
@@ -76,19 +76,19 @@ def regime_of(estimator: Any, chosen: Outlook, spread: Any) -> Regime:
         [(x(e), f"{e:g}") for e in (0.01, 0.1, 1, 10, 100)],
         [(y(10.0**p), _percent(10.0**p)) for p in decades],
         (x(own), y(here)),
-        _jumps(epsilons, outlooks, x),
+        _component_steps(epsilons, outlooks, x),
         parameter,
         against,
         f"At epsilon = {own:g} the noise of a {parameter} is {_percent(here)} of {against}: "
         f"{_verdict(here)}.",
-        [(f"{e:g}", _percent(v), _granted(o)) for e, v, o in _some(epsilons, noise, outlooks)],
+        [(f"{e:g}", _percent(v), _granted(o)) for e, v, o in _every_fourth(epsilons, noise, outlooks)],
     )
 
 
 def _verdict(relative: float) -> str:
     if relative >= HIDDEN:
-        return "noise hides it"
-    return "blurred by noise" if relative >= BLURRED else "clear of noise"
+        return "mostly noise"
+    return "noticeable noise" if relative >= BLURRED else "little noise"
 
 
 def _percent(value: float) -> str:
@@ -99,8 +99,8 @@ def _granted(outlook: Outlook) -> str:
     return ", ".join(f"{number} {what}" for what, number in outlook.granted.items())
 
 
-def _jumps(epsilons: Any, outlooks: list[Outlook], x: Any) -> list[tuple[float, str]]:
-    """Return where more components come into reach."""
+def _component_steps(epsilons: Any, outlooks: list[Outlook], x: Any) -> list[tuple[float, str]]:
+    """Return the epsilons, as positions on the x axis, at which the noise allows more components."""
     found, before = [], None
     for epsilon, outlook in zip(epsilons, outlooks, strict=True):
         granted = outlook.granted.get("components")
@@ -110,5 +110,5 @@ def _jumps(epsilons: Any, outlooks: list[Outlook], x: Any) -> list[tuple[float, 
     return found if len(found) > 1 else []
 
 
-def _some(epsilons: Any, noise: list[float], outlooks: list[Outlook]) -> Any:
+def _every_fourth(epsilons: Any, noise: list[float], outlooks: list[Outlook]) -> Any:
     return list(zip(epsilons.round(4), noise, outlooks, strict=True))[:: (_POINTS - 1) // 8]
