@@ -1,4 +1,4 @@
-"""The message catalogue of the documentation: each class of dpem.errors has a real example."""
+"""The documentation shows a real example of each class of dpem.errors."""
 
 import message_catalogue as catalogue
 import pytest

@@ -276,8 +276,8 @@ HOLES = ("dependence", "misfit", "smoothing")  # they may lack numbers, and noth
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_arrays_of_other_shapes_types_and_numbers(name, tmp_path):
-    """Each array missing, and with numbers that are none, in turn."""
+def test_arrays_of_invalid_shapes_types_and_values(name, tmp_path):
+    """Each array in turn is left out, or gets an invalid shape, type or value."""
     metadata, arrays = content(name)
     path = tmp_path / "model"
     for key, array in arrays.items():
@@ -318,8 +318,8 @@ def test_arrays_of_other_shapes_types_and_numbers(name, tmp_path):
         ("MixedMixture", "smoothing", lambda s: np.array(-1.0)),
     ],
 )
-def test_numbers_that_no_model_has(name, key, change, tmp_path):
-    """Weights that are none, covariances that are not positive definite, probabilities beyond 1."""
+def test_invalid_parameters_are_refused(name, key, change, tmp_path):
+    """Invalid weights, covariances that are not positive definite and probabilities above 1 are refused."""
     metadata, arrays = content(name)
     write(tmp_path / "model", metadata, arrays | {key: change(arrays[key])})
     refused(name, tmp_path / "model", "intact model")

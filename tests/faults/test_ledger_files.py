@@ -62,8 +62,8 @@ def test_text_that_became_something_else(tmp_path, bit):
             continue
 
 
-def test_a_damaged_transcript_never_gives_another_fit(tmp_path):
-    """A fit that goes on from it is the same to the last bit, is refused, or begins anew and is paid for."""
+def test_a_damaged_transcript_never_gives_a_different_fit(tmp_path):
+    """A fit from it is identical to the last bit, is refused, or starts again and is charged."""
     ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=50.0, cap_delta=1e-6)
     path = tmp_path / "transcript"
 

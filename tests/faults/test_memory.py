@@ -30,7 +30,7 @@ def _fit(folder, n_jobs, n_rows):
     model = dpem.KMeans(
         3, epsilon=1.0, delta=1e-6, schema=dpem.Schema(names), adjacency="add_remove", n_jobs=n_jobs
     )
-    model.fit(np.zeros((9000, 4)))  # linear algebra takes its memory once, and would wait for it for ever
+    model.fit(np.zeros((9000, 4)))  # linear algebra allocates its memory once, and would wait for it forever
     model.set_params(ledger=folder / "ledger")
     with limited(resource.RLIMIT_AS, _size() + 2**26):
         model.fit(blocks)

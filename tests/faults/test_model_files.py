@@ -44,8 +44,8 @@ def test_a_flipped_bit_never_gives_another_model(name, tmp_path):
     assert refused > 12
 
 
-def test_what_is_no_regular_file_is_not_read(tmp_path):
-    """Reading a pipe would wait for ever, and a device may never end."""
+def test_only_regular_files_are_read(tmp_path):
+    """Reading a pipe would wait forever, and a device may never end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
         with pytest.raises(ModelFileError, match="not a regular file"):

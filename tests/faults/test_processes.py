@@ -56,7 +56,7 @@ def test_forked_processes_draw_noise_of_their_own(tmp_path):
 
 
 def _forked_within(path):
-    """Fork while sums are made, and go on with the fit in both processes."""
+    """Fork while sums are computed, and continue the fit in both processes."""
     warnings.simplefilter("ignore")
     make, ours, seen = LocalEngine.sum, os.getpid(), []
 

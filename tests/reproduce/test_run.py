@@ -155,8 +155,8 @@ def curves(difference, noise=1.0, seed=0):
         (0.0, "cannot tell", "cannot tell"),
     ],
 )
-def test_verdicts_see_paired_differences(difference, verdict, flipped):
-    """Folds that differ by 50 do not hide a difference of 20; where there is none, nobody can tell."""
+def test_verdicts_use_paired_differences(difference, verdict, flipped):
+    """Folds that differ by 50 do not hide a difference of 20; without a difference there is no verdict."""
     results = curves(difference)
     assert sentences._compare(results, [("a", "b")], "value")[1] == verdict
     assert sentences._compare(results, [("a", "b")], "value", sign=-1.0)[1] == flipped

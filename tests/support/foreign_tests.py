@@ -50,8 +50,8 @@ class ForeignTests:
     since: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        # A copy that nobody else sees. Our class is in place while it is imported, so that parametrizations
-        # hold it too.
+        # A private copy. Our class replaces theirs during the import, so that the arguments of
+        # `parametrize` contain our class too.
         spec = importlib.util.find_spec(self.name)
         module = importlib.util.module_from_spec(spec)
         with mock.patch.object(self.package, self.ours.__name__, self.ours):
@@ -113,7 +113,7 @@ class ForeignTests:
 
 
 def _cases(function):
-    """Return the arguments of all cases of a parametrized test."""
+    """Return the arguments of all cases of a test with `parametrize` marks."""
     factors = [
         _arguments(*mark.args) for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"
     ]

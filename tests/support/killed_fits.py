@@ -39,14 +39,14 @@ FRAME = made_table(200)
 
 
 def note(folder, word, token):
-    """Append a line that outlives the process."""
+    """Append a line that survives the death of the process."""
     file = os.open(folder / word, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(file, f"{token}\n".encode())
     os.close(file)
 
 
 def fit(folder, name, token, *, resumable):
-    """Fit and save under a ledger; with `resumable`, go on from what an earlier run released."""
+    """Fit and save under a ledger; with `resumable`, continue from the transcript of an earlier run."""
     read = TableRows.block
 
     def noted(self):
