@@ -126,7 +126,7 @@ def main(folder, seed, *estimators):
         for resumable in (False, True):
             lines = lines_of(folder, name, resumable=resumable)
             for number, at in enumerate(chance.sample(range(1, lines), int(times))):
-                token = f"{name} {'goes on' if resumable else number}"
+                token = f"{name} {'resumed' if resumable else number}"
 
                 def at_line(name=name, token=token, at=at, resumable=resumable):
                     count_lines(at)
@@ -137,12 +137,12 @@ def main(folder, seed, *estimators):
             end(child(lambda n=name, r=resumable: fit(folder, n, f"{n} timed {r}", resumable=r)))
             took = time.monotonic() - started
             for number in range(int(times) // 3):
-                token = f"{name} moment {'goes on' if resumable else number}"
+                token = f"{name} moment {'resumed' if resumable else number}"
                 pid = child(lambda n=name, t=token, r=resumable: fit(folder, n, t, resumable=r))
                 time.sleep(chance.uniform(0, took))
                 os.kill(pid, signal.SIGKILL)
                 kills += end(pid) != 0
-        end(child(lambda n=name: fit(folder, n, f"{n} goes on", resumable=True)))
+        end(child(lambda n=name: fit(folder, n, f"{n} resumed", resumable=True)))
     sys.stdout.write(f"{kills}\n")
 
 
