@@ -23,7 +23,7 @@ from dpem.audit.subject import subject_of
 from dpem.estimator.trials import mixed_table
 from dpem.testing import insecure_noise, record
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS
-from support.sources import LOCAL, made_table
+from support.sources import LOCAL
 
 N_ROWS = 240
 
@@ -88,7 +88,7 @@ def cases():
 
                 rows = trial.rows(n) if trial.source is None else None
                 found[f"{name}, {adjacency}, epsilon {epsilon:g}"] = (run, rows)
-    frame = made_table()
+    frame = mixed_table()
     for name, make in ESTIMATORS.items():
         for adjacency in ("replace_one", "add_remove") if name in BY_ADD_REMOVE else (None,):
             settings = {} if adjacency is None else {"adjacency": adjacency}

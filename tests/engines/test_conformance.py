@@ -13,9 +13,9 @@ from dpem.errors import AuditFailedError
 from dpem.estimator.trials import NUMBERS, Trial, mixed_table
 from support.blocks import keep_nothing
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS, same_bits, seeded
-from support.sources import LOCAL, VISITS, made_table, visits
+from support.sources import LOCAL, VISITS, visits
 
-TABLE = made_table()
+TABLE = mixed_table()
 
 
 @pytest.fixture(scope="module")

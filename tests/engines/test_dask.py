@@ -20,9 +20,9 @@ from dpem.errors import EngineError, InvalidArgumentError
 from dpem.gate.release import ReleaseGate
 from support.clusters import dask_cluster
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, TABLE, VISITS, made_table, parts, visits
+from support.sources import NUMBERS, TABLE, VISITS, mixed_table, parts, visits
 
-FRAME = made_table()
+FRAME = mixed_table()
 
 
 def frame_of(tables, meta=FRAME):

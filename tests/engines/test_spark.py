@@ -21,9 +21,9 @@ from dpem.errors import EngineError, InvalidArgumentError
 from dpem.statistics.simple import Sums
 from support.clusters import require_java, spark_session
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, VISITS, made_table, visits
+from support.sources import NUMBERS, VISITS, mixed_table, visits
 
-FRAME = made_table()
+FRAME = mixed_table()
 # PySpark warns about libraries that are newer than PySpark.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),

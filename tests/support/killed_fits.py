@@ -18,7 +18,7 @@ from pathlib import Path
 import dpem
 from dpem.data import TableRows
 from support.estimators import ESTIMATORS
-from support.sources import made_table
+from support.sources import mixed_table
 
 SOURCE = Path(dpem.__file__).parent
 FILES = {
@@ -35,7 +35,7 @@ FILES = {
     )
 }
 assert all(map(os.path.exists, FILES)), "a file was renamed, and nothing would be killed in it"
-FRAME = made_table(200)
+FRAME = mixed_table(200)
 
 
 def note(folder, word, token):

@@ -12,7 +12,7 @@ import numpy as np
 
 import dpem
 from support.estimators import ESTIMATORS, Mean
-from support.sources import made_table
+from support.sources import mixed_table
 
 
 @functools.cache
@@ -20,7 +20,7 @@ def saved(name):
     """Return the bytes of a saved model, and the model."""
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        model = ESTIMATORS[name]().fit(made_table())
+        model = ESTIMATORS[name]().fit(mixed_table())
         model.save(Path(folder) / "model")
         return (Path(folder) / "model").read_bytes(), model
 

@@ -792,14 +792,14 @@ def run_audit(program):
 # -- the program ---------------------------------------------------------------------------------------------
 
 
-def made_world(folder):
+def create_world(folder):
     """Make rows, ledgers and a model for the operations."""
     import dpem
     from support.estimators import ESTIMATORS
     from support.plug_ins import Talkative
-    from support.sources import NUMBERS, made_table
+    from support.sources import NUMBERS, mixed_table
 
-    estimators, frame = ESTIMATORS | variants(), made_table(N_ROWS)
+    estimators, frame = ESTIMATORS | variants(), mixed_table(N_ROWS)
     ledger = dpem.Ledger.create(folder / "ledger", name="x", cap_epsilon=1e5, cap_delta=1e-5)
     exhausted = dpem.Ledger.create(folder / "exhausted", name="x", cap_epsilon=1e-3, cap_delta=1e-5)
     charged = ESTIMATORS["KMeans"](ledger=ledger).fit(frame)
@@ -934,7 +934,7 @@ def main(part, result):
             from dpem.fitting.standard_errors import few_draws
 
             with few_draws(5):
-                world = made_world(program.folder)
+                world = create_world(program.folder)
                 program.renew()
                 {"estimators": run_estimators, "rest": run_rest}[part](program, world)
     Path(result).write_text(json.dumps(program.found, indent=1))

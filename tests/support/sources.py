@@ -10,11 +10,10 @@ import pyarrow.dataset
 import pyarrow.feather
 
 import dpem
-from dpem.estimator.trials import HOLES, NUMBERS, TABLE
-from dpem.estimator.trials import mixed_table as made_table
+from dpem.estimator.trials import HOLES, NUMBERS, TABLE, mixed_table
 
 __all__ = [
-    "HOLES", "LOCAL", "NUMBERS", "TABLE", "VISITS", "made_table", "parts", "visits",
+    "HOLES", "LOCAL", "NUMBERS", "TABLE", "VISITS", "mixed_table", "parts", "visits",
 ]  # fmt: skip
 
 N_ROWS = 603
