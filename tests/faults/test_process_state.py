@@ -103,9 +103,9 @@ def test_a_leak_between_threads_is_found(leaks, kind):
 
 def test_lost_and_leaked_warnings_are_found(leaks):
     """A thread may hide or take a warning of the main thread, or leak a warning about a row."""
-    assert "not heard: ExpectedWarning" in str(leaks["warnings"]["hidden"])
-    assert "not heard: ExpectedWarning" in str(leaks["warnings"]["taken"])
-    assert "heard: the model says of a row" in str(leaks["warnings"]["of a row"])
+    assert "missed warning: ExpectedWarning" in str(leaks["warnings"]["hidden"])
+    assert "missed warning: ExpectedWarning" in str(leaks["warnings"]["taken"])
+    assert "leaked warning: the model warns about a row" in str(leaks["warnings"]["of a row"])
     assert leaks["warnings"]["none"] == []
 
 

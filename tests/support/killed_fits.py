@@ -1,8 +1,8 @@
 """A program that starts fits and kills them: `python killed_fits.py FOLDER SEED ESTIMATOR=KILLS...`.
 
-Each fit charges the folder's ledger under a name of its own, saves its model, and notes in a file when its
-rows are read and when its model is there. It is killed at a random line of the code that charges, releases or
-writes, or at a random moment. Children are forked after a first fit on one thread, so that many are quick.
+Each fit charges the folder's ledger under a unique name, saves its model, and records in a file when rows are
+read and when the model is saved. It is killed at a random line of the code that charges, releases or writes,
+or at a random time. Children are forked after a first fit on one thread, so that they start quickly.
 """
 
 import functools
@@ -34,7 +34,7 @@ FILES = {
         "_files.py",
     )
 }
-assert all(map(os.path.exists, FILES)), "a file was renamed, and nothing would be killed in it"
+assert all(map(os.path.exists, FILES)), "a file was renamed, so no fit would be killed in it"
 FRAME = mixed_table(200)
 
 
@@ -62,7 +62,7 @@ def fit(folder, name, token, *, resumable):
 
 
 def count_lines(kill_at=None):
-    """Count the lines that run of the code that matters; kill this process before a line of this number."""
+    """Count executed lines in `FILES`; kill this process before the line with the given number."""
     seen = [0]
 
     def line(frame, event, _):
@@ -84,20 +84,20 @@ def count_lines(kill_at=None):
 
 
 def child(work):
-    """Run something in a forked process that ends with it; return its number."""
+    """Run a function in a forked process; return the number of the process."""
     pid = os.fork()
     if pid == 0:
         try:
             work()
             os._exit(0)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the parent is to tell it)
+        except BaseException as error:  # noqa: BLE001  (the parent reports every exception)
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
             os._exit(1)
     return pid
 
 
 def end(pid):
-    """Wait for a child; it was killed, or it succeeded."""
+    """Wait for a child that must have succeeded or been killed; return its status."""
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status not in (0, -signal.SIGKILL):
         sys.exit("A child failed.")
@@ -105,7 +105,7 @@ def end(pid):
 
 
 def lines_of(folder, name, *, resumable):
-    """Return how many lines of the code that matters a whole fit takes."""
+    """Return the number of lines that a complete fit executes in `FILES`."""
 
     def work():
         seen = count_lines()
@@ -118,7 +118,7 @@ def lines_of(folder, name, *, resumable):
 
 
 def main(folder, seed, *estimators):
-    """Kill fits of each estimator, at lines and at moments, with a transcript and without."""
+    """Kill fits of each estimator, at lines and at times, with and without a transcript."""
     warnings.simplefilter("ignore")
     chance, folder, kills = random.Random(int(seed)), Path(folder), 0
     for name, times in (estimator.split("=") for estimator in estimators):
