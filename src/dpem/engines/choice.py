@@ -86,9 +86,9 @@ def rows_to_release(
     *,
     by_position: bool = False,
 ) -> RowSource:
-    """Return rows as a release may read them: with a person column, at most so many of each person.
+    """Return the rows that a release may read: with a person column, at most `rows_per_person` per person.
 
-    Raises where there is none, if their number is public.
+    Raises an error if the number of rows is public and there are no rows.
     """
     source = open_rows(data, schema, by_position=by_position, person=person)
     if person is not None:

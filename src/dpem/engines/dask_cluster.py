@@ -120,7 +120,7 @@ def _compute(task: Delayed) -> Any:
 
 
 def _guarded(run: Any, *arguments: Any) -> Any:
-    """Run something on Dask; of its errors only the kind is told, since they may show rows."""
+    """Run a call on Dask and report only the type of its errors, since their messages may show rows."""
     try:
         return run(*arguments)
     except Exception as error:  # noqa: BLE001

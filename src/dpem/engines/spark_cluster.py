@@ -233,7 +233,7 @@ def _require_repeatable(data: Any) -> None:
 
 
 def _guarded(run: Callable[[], Any]) -> Any:
-    """Run something on Spark; of its errors only the kind is told, since they may show rows."""
+    """Run a call on Spark and report only the type of its errors, since their messages may show rows."""
     try:
         return run()
     except Exception as error:  # noqa: BLE001

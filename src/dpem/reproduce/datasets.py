@@ -57,7 +57,7 @@ class Datasets:
     --------
     >>> data = Datasets(None, "tiny").load("lifesci")
     >>> data.is_real, data.title
-    (False, 'STAND-IN (made rows) for Life Science')
+    (False, 'STAND-IN (generated rows) for Life Science')
     """
 
     folder: str | None
@@ -83,12 +83,12 @@ class Datasets:
 
 @dataclass(frozen=True)
 class _Source:
-    """How a data set is read from its file, made where there is none, and brought into the unit ball."""
+    """How to read a data set from its file, generate a stand-in, and scale the rows into the unit ball."""
 
     title: str
     sha256: str
     read: Callable[[Any], NDArray[Any]]  # a table -> the values that the checksum is of
-    make: Callable[[float], NDArray[np.float64]]  # part of the real number of rows -> made rows
+    make: Callable[[float], NDArray[np.float64]]  # fraction of the real number of rows -> stand-in
     prepare: Callable[[NDArray[Any]], NDArray[np.float64]]
     scaled: bool = True  # by the largest norm, taken as public here as in the paper
 
@@ -113,7 +113,7 @@ def _load(name: str, folder: str | None, size: Size) -> Dataset:
     path = None if folder is None else _path(folder, name)
     if path is None or not path.is_file():
         rows, is_real = source.make(part), False
-        title = f"STAND-IN (made rows) for {source.title}"
+        title = f"STAND-IN (generated rows) for {source.title}"
     else:
         rows, is_real = source.prepare(values_of(name, path)), True
         title = source.title

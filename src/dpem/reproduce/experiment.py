@@ -34,7 +34,7 @@ class Task:
     data, method : str
         What is fitted by what.
     epsilon : float
-        The guarantee; infinite where there is none.
+        The privacy guarantee; infinite for methods without one.
     fold, seed : int
         Which rows are held out, and which draws of noise and starts.
     part : float

@@ -1,4 +1,4 @@
-"""Results of tasks as tidy rows in a CSV file, written one by one: a run goes on where it stopped."""
+"""Results of tasks as tidy rows in a CSV file, written one by one so that a stopped run can continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Results:
 
     @classmethod
     def found(cls, path: Path, tasks: Sequence[Task], *, is_real: bool) -> pd.DataFrame:
-        """Return the results of all these tasks, or an empty table; whatever else lies there is let be."""
+        """Return the results of all these tasks, or an empty table. The file stays unchanged."""
         try:
             return cls(path, is_real=is_real).all_of(tasks)
         except OutputError:

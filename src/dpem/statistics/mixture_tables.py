@@ -47,7 +47,7 @@ class MixtureTables:
     tables : sequence of ndarray of shape (k, bins)
         For every column the probabilities of the bins that hold values.
     missing : sequence of ndarray of shape (k,), or None
-        For every column how probable a missing cell is; None where there is none.
+        For every column the probability of a missing cell; None if the column has no missing cells.
     """
 
     bins: Sequence[NDArray[np.intp]]
