@@ -122,7 +122,7 @@ def test_sensitivities_are_reached(kind, relation):
 
 def test_what_is_not_a_number_contributes_nothing(monkeypatch):
     """Components that no fit makes are refused; were a distance to overflow all the same, the row is zero."""
-    with pytest.raises(ArithmeticError, match="positive weight and width"):
+    with pytest.raises(ArithmeticError, match="positive, finite weights"):
         GaussianComponents.from_parameters(np.ones(1), np.zeros((1, 2)), 1e-200 * np.eye(2)[None])
     for kind in KINDS:
         statistic = moments(kind, 2, 5)
