@@ -148,7 +148,7 @@ def test_a_task_that_always_fails_ends_the_fit(table, tmp_path):
 
     budget = {"cap_epsilon": 2.0, "cap_delta": 1e-5, "adjacency": "add_remove"}
     ledger = Ledger.create(tmp_path / "ledger", name="x", **budget)
-    with pytest.raises(EngineError, match="Spark could not go on") as raised:
+    with pytest.raises(EngineError, match="Spark failed") as raised:
         kmeans(ledger=ledger, adjacency="add_remove").fit(table.mapInArrow(die, table.schema))
     assert "secret" not in str(raised.value)
     assert raised.value.__suppress_context__
@@ -170,7 +170,7 @@ def test_grid_rows_are_cached_between_sums_and_then_released(table):
 
 def test_models_predict_on_executors(table):
     model = kmeans().fit(table)
-    with pytest.raises(InvalidArgumentError, match="stay where they are"):
+    with pytest.raises(InvalidArgumentError, match="where they stay"):
         model.predict(table)
 
     def predict(batches):
@@ -204,7 +204,7 @@ def test_unsupported_tables_are_refused_before_any_row_is_read(spark, table):
     from pyspark.sql import functions
 
     for frame, message in (
-        (table.withColumn("r", functions.rand()), "same whenever Spark makes them"),
+        (table.withColumn("r", functions.rand()), "same whenever Spark computes them"),
         (table.select("a", "a"), "different names"),
         (table.withColumnRenamed("visits", "A"), "different names"),
         (table.select("a"), "without 'c', 'b'"),
@@ -213,7 +213,7 @@ def test_unsupported_tables_are_refused_before_any_row_is_read(spark, table):
             kmeans().fit(frame)
     with pytest.raises(InvalidArgumentError, match=r"numeric column.*'ward'"):
         kmeans(schema=None, bounds=(-3, 3)).fit(table.select("a", "ward"))
-    with pytest.raises(InvalidArgumentError, match="DataFrame of Spark"):
+    with pytest.raises(InvalidArgumentError, match="Expected a Spark DataFrame"):
         kmeans().fit(table.rdd)
     odd = joined(spark, [pd.DataFrame({"a.b": [1.0, 2.0], "`c`": [0.5, 0.1]})])
     assert kmeans(schema=None, bounds=(-3, 3)).fit(odd).n_features_in_ == 2

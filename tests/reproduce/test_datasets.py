@@ -163,7 +163,7 @@ def test_files_with_a_wrong_checksum_are_not_saved(tmp_path, server):
     folder, address = server
     served_files(folder)
     place = replace(downloads.PLACES["lifesci"], mirrors=((f"{address}/lifesci.csv",),))
-    with pytest.raises(DataError, match=r"lifesci.*checksum differs.*Nothing was kept"):
+    with pytest.raises(DataError, match=r"lifesci.*checksum differs.*Nothing was stored"):
         list(downloads.fetch(tmp_path / "data", ["lifesci"], places={"lifesci": place}))
     assert list((tmp_path / "data").iterdir()) == []
 
@@ -174,13 +174,15 @@ def test_a_web_page_instead_of_the_file_raises(tmp_path, server, name):
     folder, address = server
     (folder / "page.html").write_text("<html><body>Please log in.</body></html>")
     place = replace(downloads.PLACES[name], mirrors=((f"{address}/page.html",) * 2,))
-    with pytest.raises(DataError, match=rf"{name} at a public place, but: http://127.*another file|checksum"):
+    with pytest.raises(
+        DataError, match=rf"{name} on a public server, got: http://127.*another file|checksum"
+    ):
         list(downloads.fetch(tmp_path / "data", [name], places={name: place}))
 
 
 def test_a_missing_server_and_an_address_without_https_raise(tmp_path):
     nobody = downloads.Place((("http://127.0.0.1:9/x",),), downloads.PLACES["lifesci"].parse)
-    with pytest.raises(DataError, match=r"lifesci at a public place, but: http://127"):
+    with pytest.raises(DataError, match=r"lifesci on a public server, got: http://127"):
         list(downloads.fetch(tmp_path, ["lifesci"], places={"lifesci": nobody}))
     plain = downloads.Place((("http://example.org/x",),), downloads.PLACES["lifesci"].parse)
     with pytest.raises(DataError, match="https"):

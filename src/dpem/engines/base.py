@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The interface of engines, and what all of them share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["BlockSum", "ClusterRows", "Engine", "grid_blocks", "sum_blocks"]
 
 
 class BlockSum(Protocol):
-    """What an engine needs to know of a statistic: its length and its sum over a block of grid rows."""
+    """The part of a statistic that an engine uses: its length and its sum over a block of grid rows."""
 
     @property
     def size(self) -> int:
@@ -32,7 +32,7 @@ class BlockSum(Protocol):
 
     @property
     def coarse_bits(self) -> int | NDArray[np.int64]:
-        """How many low bits of the whole sum, or of each entry, are dropped."""
+        """Number of low bits that are dropped from the whole sum, or from each of its entries."""
         ...
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -44,49 +44,49 @@ class Engine(Protocol):
     """Sums a statistic over all rows of a source, exactly."""
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
-        """Return the exact integer sum; the same bits from every engine, block size and thread count."""
+        """Return the exact integer sum: the same bits for every engine, block size and thread count."""
         ...
 
     def close(self) -> None:
-        """Let go of rows that are kept between sums."""
+        """Free the rows that are kept between sums."""
         ...
 
 
 class ClusterRows(StreamedRows):
-    """Rows that lie elsewhere and stay there: statistics travel to them, and sums come back."""
+    """Rows that stay on a cluster: dpem sends the statistic to the workers, and they return sums."""
 
     @abstractmethod
     def engine(self) -> Engine:
-        """Return what sums over them."""
+        """Return an engine for these rows."""
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:  # noqa: ARG002
-        """Rows do not come here."""
-        raise self._stays()
+        """Raise: rows do not leave the cluster."""
+        raise self._rows_stay()
 
     def in_memory(self) -> NoReturn:
-        """Rows do not come here."""
-        raise self._stays()
+        """Raise: rows do not leave the cluster."""
+        raise self._rows_stay()
 
-    def _stays(self) -> InvalidArgumentError:
+    def _rows_stay(self) -> InvalidArgumentError:
         return InvalidArgumentError(
-            "Expected rows in memory or in files here: those of a cluster stay where they are. Call the "
+            "Expected rows in memory or in local files, got rows on a cluster, where they stay. Call the "
             "fitted model on each part of the table, such as table.map_partitions(model.predict)."
         )
 
 
 def grid_blocks(rows: TableRows, grid: RowGrid) -> Iterator[NDArray[np.float64]]:
-    """Turn rows into blocks of grid rows."""
+    """Convert rows to grid rows, block by block."""
     for block in rows.blocks():
         yield grid.to_grid(block)
 
 
 def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.floating[Any]]]) -> IntegerTotal:
-    """Sum a statistic over blocks of grid rows, on one BLAS thread: what every engine does with its rows.
+    """Sum a statistic over blocks of grid rows, on one BLAS thread. Every engine calls this.
 
-    Blocks may be kept in single precision, which holds their integers of up to 2^24 exactly.
+    Blocks may be kept in single precision, which represents their integers of up to 2^24 exactly.
     """
     total = IntegerTotal(statistic.size)
-    with one_thread(), np.errstate(all="ignore"):  # else a caller's settings turn a row into an error
+    with one_thread(), np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
         for block in blocks:
             total.add(statistic.sum_block(block.astype(np.float64, copy=False)))
     return total

@@ -1,4 +1,4 @@
-"""Whether compiled kernels, the extra `fast`, are there. They are imported when first asked for."""
+"""Choose compiled kernels if the extra `fast` is installed. They are imported at the first use."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 __all__ = ["compiled_kernels"]
 
-ENABLED = True  # for tests: NumPy gives the same bits
-# Above, matrix products win.
+ENABLED = True  # tests set it to False; NumPy gives the same bits
+# With more columns, matrix products are faster.
 _LARGEST_DIMENSION = 20
 
 
 def compiled_kernels(n_columns: int) -> ModuleType | None:
-    """Return `dpem.statistics.kernels_numba` where numba is installed and faster for so many columns."""
+    """Return `dpem.statistics.kernels_numba`, or None without numba or where NumPy is faster."""
     return _kernels() if ENABLED and n_columns <= _LARGEST_DIMENSION else None
 
 

@@ -1,7 +1,7 @@
-"""Compiled kernels, the extra `fast`: the same bits as the NumPy code that they stand in for.
+"""Compiled kernels with the same bits as the NumPy code that they replace. They need the extra `fast`.
 
-Rows, frames and responsibilities are integers where order could matter, so that their sums may be taken in
-any order (`reassoc`, `contract`); everything else is IEEE arithmetic in the order of the NumPy code.
+Sums whose order could change the bits are sums of integers, which are exact in any order (`reassoc`,
+`contract`). All other operations are IEEE arithmetic in the order of the NumPy code.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KINDS", "frame_moments", "plain_moments"]
 
-_CHUNK = 256  # rows at a time: buffers stay in the innermost cache, sums of products below 2^50
+_CHUNK = 256  # rows at a time, so that buffers stay in the L1 cache, and sums of products below 2^50
 FULL, TIED, DIAG, SPHERICAL = 0, 1, 2, 3
 KINDS = {"full": FULL, "tied": TIED, "diag": DIAG, "spherical": SPHERICAL}
 
@@ -28,7 +28,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
         settings = {"nogil": True, "error_model": "numpy", **options}
         try:
             return numba.njit(cache=True, **settings)(function)
-        except RuntimeError:  # no folder to keep compiled code in: compile in every process
+        except RuntimeError:  # no cache folder for compiled code: compile in every process
             return numba.njit(**settings)(function)
 
     return compile_lazily
@@ -36,7 +36,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
 
 @_compiled(fastmath={"reassoc", "contract", "nsz"})
 def _dot(a: Any, b: Any, n: int) -> float:
-    """Sum of products of integers: exact, so that its order is free."""
+    """Sum products of integers. The sum is exact in any order."""
     total = 0.0
     for i in range(n):
         total += a[i] * b[i]
@@ -53,14 +53,14 @@ def _sum(a: Any, n: int) -> float:
 
 @_compiled(fastmath={"contract"})
 def _add_times(target: Any, factor: float, x: Any, start: int, n: int) -> None:
-    """Add factor * x to target, for integers: exact."""
+    """Add factor * x to target. All are integers, so the sums are exact."""
     for i in range(n):
         target[i] += factor * x[start + i]
 
 
 @_compiled(fastmath={"contract"})
 def _add_four_times(target: Any, factors: Any, c: int, x: Any, start: int, n: int) -> None:
-    """Add four products at once: the target is read and written once for all of them."""
+    """Add four products at once, so that the target is read and written only once."""
     f0, f1, f2, f3 = factors[c], factors[c + 1], factors[c + 2], factors[c + 3]
     x0, x1, x2, x3 = x[c], x[c + 1], x[c + 2], x[c + 3]
     for i in range(n):
@@ -70,7 +70,7 @@ def _add_four_times(target: Any, factors: Any, c: int, x: Any, start: int, n: in
 
 @_compiled(fastmath={"reassoc", "contract", "nsz"})
 def _four_dots(a: Any, b: Any, c: int, n: int) -> tuple[float, float, float, float]:
-    """Return four sums of products of integers: `a` is read once for all of them."""
+    """Return four sums of products of integers, so that `a` is read only once."""
     b0, b1, b2, b3 = b[c], b[c + 1], b[c + 2], b[c + 3]
     s0 = s1 = s2 = s3 = 0.0
     for i in range(n):
@@ -83,7 +83,7 @@ def _four_dots(a: Any, b: Any, c: int, n: int) -> tuple[float, float, float, flo
 
 @_compiled()
 def _exp(x: Any, n: int, shifted: Any, bits: Any, power: Any, power_bits: Any) -> None:
-    """Replace x by exp(x); see `dpem.statistics.softmax.exp_non_positive`."""
+    """Replace x by exp(x), as `dpem.statistics.softmax.exp_non_positive` computes it."""
     for i in range(n):
         x[i] = max(x[i], SMALLEST)
         shifted[i] = x[i] * PER_OCTAVE + ROUNDER
@@ -102,7 +102,7 @@ def _exp(x: Any, n: int, shifted: Any, bits: Any, power: Any, power_bits: Any) -
 
 
 @_compiled()
-def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole E-step)
+def frame_moments(  # noqa: PLR0912, PLR0915  (the whole E-step in one pass over the rows)
     rows: Any,
     whitening: Any,
     offsets: Any,
@@ -192,7 +192,7 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
                     largest[i] += g[k, i] * g[k, i]
         limit = one if kind == TIED else one * one
         for i in range(n):
-            if not largest[i] <= limit:  # so written, it catches what is not a number
+            if not largest[i] <= limit:  # NaN fails the comparison, too
                 for k in range(m):
                     g[k, i] = 0.0
         for k in range(n_framed):
@@ -238,7 +238,7 @@ def frame_moments(  # noqa: PLR0912, PLR0915  (one pass over the rows: the whole
 def plain_moments(  # noqa: PLR0912  (one pass over the rows)
     rows: Any, means: Any, whitening: Any, constants: Any, counts: Any, sums: Any, squares: Any
 ) -> float:
-    """Add weighted moments in frames, neither rounded nor clipped; return the log-likelihood."""
+    """Add weighted moments in frames, without rounding or clipping, and return the log-likelihood."""
     d, n_rows = rows.shape
     m = constants.shape[0]
     relative = np.empty((d, _CHUNK))
