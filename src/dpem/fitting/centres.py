@@ -182,7 +182,7 @@ def fit_centres(
         start, _, _ = run_em(gate, lloyd, start, [steps], progress)
         done = 1
     progress.step("clipping radius")
-    multiplier = _noise_of_one_row(gate, "lloyd")
+    multiplier = _row_noise_multiplier(gate, "lloyd")
     # Noise of one coordinate sum is about 2 / mu of the radius; a centre averages n / K rows.
     noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / ball.n_rows
     fallback = ball.radius * min(1.0, n_clusters ** (-1 / n_columns))
@@ -205,15 +205,15 @@ def _leading_axes(
     # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): larger ones are not noise.
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
-    multiplier = _noise_of_one_row(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
+    multiplier = _row_noise_multiplier(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
     while p > 2 and (_DENSITY * ball.n_rows / multiplier) ** (2 / (2 + p)) < 6:
         p -= 1
     spread = np.sqrt(np.maximum(values[:p], noise) / ball.n_rows)
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
 
 
-def _noise_of_one_row(gate: Releases, stage: str) -> float:
-    """Return the noise of a stage over the sensitivity of one row, even if the privacy unit is a person."""
+def _row_noise_multiplier(gate: Releases, stage: str) -> float:
+    """Return the noise of a stage over the sensitivity of one row, whatever the privacy unit is."""
     return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
 
 
