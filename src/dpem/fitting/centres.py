@@ -77,7 +77,7 @@ def kmeans_stages(
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
     # Statistics of the right kind are enough here: balls and centres do not change sensitivities.
-    queries: dict[str, RowStatistic] = {
+    statistics: dict[str, RowStatistic] = {
         "centre": Sums(n_columns, counted=not adjacency.n_rows_public),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
@@ -89,7 +89,7 @@ def kmeans_stages(
         Stage(
             name,
             share * part,
-            queries[name].sensitivity(adjacency),
+            statistics[name].sensitivity(adjacency),
             {"lloyd": iterations, "grid": _GRID_RELEASES}.get(name, 1),
         )
         for name, part in shares.items()
@@ -234,10 +234,10 @@ def _start(
     for release in range(stage.repeats):
         progress.step(f"noisy counts {release + 1} of {stage.repeats}")
         refine(tree, noise, n_clusters, stage.repeats - 1 - release)
-        query = BoxHistogram(
+        statistic = BoxHistogram(
             ball.centre, integer_axes, half_widths * ball.radius, tree.halved, np.sort(tree.starts)
         )
-        tree.add(gate.release("grid", query).values)
+        tree.add(gate.release("grid", statistic).values)
     progress.step("starting centres")
     centres = centres_from_boxes(tree, noise, n_clusters, random_state)
     return ball.clip(ball.centre + ball.radius * (centres @ axes))

@@ -55,7 +55,7 @@ class PrivateValue:
 
 def release_one(
     X: Any,
-    statistic: Callable[[Domain, bool], RowStatistic],
+    make_statistic: Callable[[Domain, bool], RowStatistic],
     value: Callable[[Domain, ReleasedStatistics, int | None], tuple[float, float]],
     *,
     purpose: str,
@@ -97,9 +97,9 @@ def release_one(
         keep_distances=keep_distances,
     )
     n_rows = source.n_rows if relation.n_rows_public else None
-    query = statistic(domain, n_rows is None)
+    statistic = make_statistic(domain, n_rows is None)
     plan = Plan.build(
-        [Stage(purpose, 1.0, query.sensitivity(relation))],
+        [Stage(purpose, 1.0, statistic.sensitivity(relation))],
         epsilon=epsilon,
         delta=delta,
         adjacency=relation,
@@ -113,11 +113,11 @@ def release_one(
         schema=schema,
         n_jobs=n_jobs,
         purpose=f"dpem.{purpose}",
-        facts=[domain.describe(source.names), described(query), n_rows],
+        facts=[domain.describe(source.names), described(statistic), n_rows],
         bounds=domain.describe(source.names),
         bounds_source=domain.source,
     )
-    released = gate.release(purpose, query)
+    released = gate.release(purpose, statistic)
     gate.close()
     number, error = value(domain, released, n_rows)
     return PrivateValue(float(number), float(error), gate.statement())
