@@ -123,6 +123,8 @@ def _columns(schema: Path | None, columns: str | None) -> "tuple[dpem.Schema | N
 
 def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     """Print the releases of a fit and their noise."""
+    from dpem.estimator.summary import abridged  # noqa: PLC0415  (help and version stay quick)
+
     planned = outlook.plan
     console.say(
         f"{outlook.model} of {outlook.n_rows:,} rows at epsilon = {planned.epsilon:g}, delta = "
@@ -149,25 +151,19 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     )
     console.say(f"{outlook.assumption}")
     console.heading("Releases")
+    shown = abridged(planned.stages)
     console.table(
         ["stage", "releases", "share", "noise / sensitivity"],
-        [
-            (s.name, s.repeats, f"{s.share:.1%}", number(s.noise_multiplier, 4))
-            for s in _abridged(planned.stages)
-        ],
+        [(s.name, s.repeats, f"{s.share:.1%}", number(s.noise_multiplier, 4)) for s in shown],
     )
+    if len(shown) < len(planned.stages):
+        console.say(f"({len(shown)} of {len(planned.stages)} stages: the first and the last)")
     console.heading("The same releases under other accountants")
     table = outlook.compare()
     console.table(
         ["accountant", f"epsilon at delta = {table.delta:g}"],
         [(name, number(value, 4)) for name, value in table],
     )
-
-
-def _abridged(stages: Any) -> list[Any]:
-    """Leave out the middle of a long list of stages."""
-    stages = list(stages)
-    return stages if len(stages) <= 12 else [*stages[:6], *stages[-3:]]
 
 
 def _largest_noise(outlook: "dpem.Outlook") -> dict[str, Any]:
