@@ -66,7 +66,8 @@ def plan(
 
     No row is read and nothing is charged.
     """
-    from dpem.privacy import PrivacyUnit  # noqa: PLC0415  (help and version stay quick)
+    from dpem.planner.planning import plans  # noqa: PLC0415  (help and version stay quick)
+    from dpem.privacy import PrivacyUnit  # noqa: PLC0415
 
     declared, shape = _columns(schema, columns)
     account = options.checked_ledger(ledger, declared, adjacency, PrivacyUnit(rows_per_person, person))
@@ -89,7 +90,7 @@ def plan(
     outlook = dpem.plan(estimator, rows, **known)
     wanted = options.named_numbers(accuracy, "--accuracy")
     needed = dpem.epsilon_needed(estimator, rows, wanted, **known) if wanted else None
-    others = {other: dpem.plan(estimator.set_params(epsilon=other), rows, **known) for other in _EPSILONS}
+    others = dict(zip(_EPSILONS, plans(estimator, rows, _EPSILONS, **known), strict=True))
     show_outlook(console, outlook)
     _show_other_epsilons(console, outlook, others)
     left = _show_ledger(console, account, outlook)
