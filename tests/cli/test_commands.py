@@ -8,7 +8,7 @@ import pytest
 
 import dpem
 from dpem.cli import main, options
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from dpem.cli.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.data.column import UNREADABLE
 from dpem.errors import LedgerError
 from dpem.report import profile_of
