@@ -194,12 +194,12 @@ def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None)
     """Return the released values of one part of a model."""
     spreads = [None] * len(columns) if spreads is None else [float(spread) for spread in spreads]
     return [
-        ReleasedValue(float(value), float(error), spread, _moment(value, column))
+        ReleasedValue(float(value), float(error), spread, _time_text(value, column))
         for value, error, spread, column in zip(values, errors, spreads, columns, strict=True)
     ]
 
 
-def _moment(value: Any, column: Any) -> str | None:
+def _time_text(value: Any, column: Any) -> str | None:
     """Format a date, time or duration as text; return None for other columns."""
     return column.value_text(round(float(value))) if column is not None and column.is_time else None
 
