@@ -23,7 +23,7 @@ from sklearn.exceptions import NotFittedError
 
 import dpem
 from dpem import plot
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from dpem.cli.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
 from dpem.plot.tables import cramers_v
 from dpem.privacy import ComposedEvent, GaussianEvent, accountant_named, calibrate

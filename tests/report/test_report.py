@@ -9,7 +9,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import dpem
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from dpem.cli.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.errors import InvalidArgumentError, LedgerError, LedgerTamperedError
 from dpem.report import render_report, write_report
 from support.browser import CHROMIUM, headless_browser
