@@ -91,7 +91,12 @@ def _half_the_noise() -> list[Any]:
 
 
 def _variance_for_deviation() -> list[Any]:
-    """Use the square root of the standard deviation, as in the authors' factor analysis."""
+    """Use the square root of the standard deviation.
+
+    The authors' factor analysis passes the variance of the noise where the standard deviation is wanted.
+    Their deviation is below 1, so that the noise is too small. The deviations here are far above 1, in units
+    of the grid, and their variance would be too much noise. The square root is too little.
+    """
 
     def of_variance(noise_stddev: float, size: int) -> Any:
         return rounded_gaussian(max(1.0, np.sqrt(noise_stddev)), size)
