@@ -8,9 +8,9 @@ import pytest
 
 import dpem
 from dpem.cli import main, options
-from dpem.cli.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.data.column import UNREADABLE
 from dpem.errors import LedgerError
+from dpem.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.report import profile_of
 from dpem.statistics.gaussian import COVARIANCES
 from support.commands import called, hospital
