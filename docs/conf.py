@@ -21,6 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "api_pages",
     "message_catalogue",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
