@@ -23,6 +23,7 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "api_pages",
     "message_catalogue",
+    "option_list",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
 exclude_patterns = ["_build"]
