@@ -98,7 +98,7 @@ def visible_correlation(entries: NDArray[np.float64], noise: float, n_rows: floa
     >>> round(visible_correlation(np.array([256.0]), 30.0, 6000), 2)  # two columns of numbers, 16 bins each
     0.56
     >>> round(visible_correlation(np.array([16.0]), 30.0, 6000), 2)  # two columns of four categories
-    0.09
+    0.1
     """
     squared = CLEAR * np.sqrt(2 * entries) * (entries * noise**2 + n_rows) / n_rows**2
     return float(np.quantile(np.sqrt(squared / (1 + squared)), _NEARLY_ALL))
