@@ -105,7 +105,8 @@ class PlannedColumns:
         part, guessed = DEFAULT_SPREAD, {}
         if isinstance(spread, Mapping):
             guessed = {
-                name: _validate.positive(value, f"spread of {name!r}") for name, value in spread.items()
+                name: _validate.positive(value, f"spread of {_validate.shown(name)}")
+                for name, value in spread.items()
             }
         elif spread is not None:
             remedy = "Pass a share of the width of the bounds, such as 0.1."
@@ -113,7 +114,7 @@ class PlannedColumns:
         unknown = [name for name in guessed if name not in names]
         if unknown:
             raise InvalidArgumentError(
-                f"Expected columns of the plan in spread, got {', '.join(map(repr, unknown))}. The plan has "
+                f"Expected columns of the plan in spread, got {_validate.shown_names(unknown)}. The plan has "
                 f"{', '.join(map(repr, names[:20]))}."
             )
         deviations = part * (high - low)

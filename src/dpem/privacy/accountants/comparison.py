@@ -61,9 +61,11 @@ def compare(
     """
     delta, event = _validate.delta(delta), as_event(events)
     epsilons, missing = {}, {}
-    for name in accountants:
+    expected = f"names of accountants: {', '.join(ACCOUNTANTS)}"
+    found = _validate.each(accountants, "accountants", accountant_named, expected)
+    for name, accountant in zip(accountants, found, strict=True):
         try:
-            epsilons[name] = accountant_named(name).epsilon(event, delta)
+            epsilons[name] = accountant.epsilon(event, delta)
         except (MissingExtraError, UnsupportedEventError) as error:
             if name != "pld":
                 raise
