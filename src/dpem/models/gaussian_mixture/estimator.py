@@ -68,8 +68,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         Epsilon of the privacy budget. ``math.inf`` runs plain EM and marks the result as not private.
     delta : float, default 1e-6
         Delta of the privacy budget. Choose it well below one over the number of rows.
-    bounds : (low, high)
-        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
+    bounds : (low, high), or mapping of str to (low, high)
+        Public bounds of the columns: two numbers, or lower and upper bounds with one number per column. For
+        columns with names also a mapping such as ``{"age": (0, 120)}``. Values beyond are clipped.
     data_norm : float
         Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
