@@ -44,6 +44,20 @@ def _findings(cells, declared):
     return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).findings
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["F", "f", " m"], "They differ from a category in upper and lower case only."),
+        (["F", "f", "x"], "Some of them differ from a category"),
+        (["F", "x", "y"], None),
+    ],
+)
+def test_cells_that_differ_in_case_are_named(cells, expected):
+    words = " ".join(_findings(cells, {"kind": "categorical", "categories": ["F", "M"]}))
+    assert "outside the declared categories" in words
+    assert (expected in words) if expected else ("case" not in words)
+
+
 def test_the_share_of_unreadable_cells():
     assert checked(["1,234", "n.d."], NUMBER | {"thousands": ","}).unreadable == 0.5
 
