@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import numbers
 import os
@@ -148,7 +149,9 @@ def integer(value: Any, name: str, minimum: int = 1, remedy: str = "") -> int:
 def one_of(value: Any, name: str, allowed: Collection[str]) -> str:
     """Validate a word from a list and return it."""
     if not isinstance(value, str) or value not in allowed:
-        raise fail(f"one of {', '.join(map(repr, allowed))} for {name}", name, value)
+        near = difflib.get_close_matches(value, allowed, n=1) if isinstance(value, str) else []
+        remedy = f"Did you mean {near[0]!r}?" if near and len(value) <= _LONGEST_TEXT else ""
+        raise fail(f"one of {', '.join(map(repr, allowed))} for {name}", name, value, remedy)
     return str(value)
 
 
@@ -230,6 +233,7 @@ def shown_names(names: Any) -> str:
     return shown(found[0]) if len(found) == 1 and isinstance(found[0], str) else described(found)
 
 
+LARGE_EPSILON = 20.0  # above it, a guarantee protects nobody
 EPSILONS = "a list of numbers above 0 and at most 100,000 for epsilons"
 
 

@@ -14,6 +14,7 @@ from dpem.data.cell_format import KEYS as FORMAT_KEYS
 from dpem.data.cell_format import CellFormat, declared_format
 from dpem.data.cells import category_key
 from dpem.data.column import _CHARGE, KINDS, LARGEST, NUMBERS, OTHER, Column, default_outside
+from dpem.data.table_types import did_you_mean
 from dpem.data.times import TIMES, time_steps
 from dpem.errors import InvalidArgumentError
 
@@ -44,11 +45,12 @@ def declared_column(name: Any, declared: Any) -> Column:
             declared,
             'Pass a mapping such as {"kind": "continuous", "bounds": [0, 1]}.',
         )
-    unknown = [_validate.shown(key) for key in declared if key not in _KEYS]
+    unknown = [key for key in declared if key not in _KEYS]
     if unknown:
         raise InvalidArgumentError(
-            f"Expected kind, bounds, categories, missing, unit, outside, {', '.join(FORMAT_KEYS)} for "
-            f"column {name!r}, got the unknown {', '.join(sorted(unknown))}. Correct or remove it."
+            f"Expected kind, bounds, categories, missing, unit, outside, from_rows, {', '.join(FORMAT_KEYS)} "
+            f"for column {name!r}, got the unknown {', '.join(sorted(map(_validate.shown, unknown)))}. "
+            f"{did_you_mean(unknown, sorted(_KEYS))}Correct or remove it."
         )
     kind = _validate.one_of(declared.get("kind"), f"kind of column {name!r}", KINDS)
     for key, allowed in (
