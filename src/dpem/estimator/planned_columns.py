@@ -165,9 +165,9 @@ def warn_of_noise(
     named = ", ".join(f"{name!r} ({noisy[name]:.0%})" for name in shown)
     more = f" and {len(noisy) - len(shown)} more" if len(noisy) > len(shown) else ""
     of = f"the {entries[0].parameter} of " if entries[0].column is not None else ""
-    factor = max(noisy.values()) / LARGEST_NOISE
+    factor = max(max(noisy.values()) / LARGEST_NOISE, 1.1)  # never advise the current epsilon
     needed = plan.epsilon_for_mu(plan.budget.mu * factor)
-    remedies = [f"epsilon of about {needed:.2g}"] if needed < 1e3 else []
+    remedies = [f"epsilon of about {needed:.2g}"] if needed <= _validate.LARGE_EPSILON else []
     remedies.append(f"{factor:.2g} times the rows")
     warn(
         f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "

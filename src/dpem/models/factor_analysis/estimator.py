@@ -433,10 +433,11 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> b
         return False
     allowed = _allowed(n_columns, shape)
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
+    larger = f"epsilon of about {needed:.2g}, " if needed <= _validate.LARGE_EPSILON else ""
     warn(
         f"Expected enough rows and budget for n_components={k}, got enough for about {allowed} factors that "
-        f"share half of the variance at epsilon={plan.epsilon:g}. The rest may be noise. Use epsilon of "
-        f"about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
+        f"share half of the variance at epsilon={plan.epsilon:g}. The rest may be noise. Use {larger}"
+        f"more rows, fewer factors, or a public basis with few directions.",
         WeakSignalWarning,
     )
     return True

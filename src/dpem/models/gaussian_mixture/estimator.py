@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from dpem import _validate
 from dpem._warnings import warn
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
@@ -440,10 +441,16 @@ def _warn_if_fewer(request: MixtureRequest, n_rows: float, plan: Plan) -> None:
     if shape.n_components == request.n_components:
         return
     needed = plan.epsilon_for_mu(shape.mu_for_all)
-    remedy = f"epsilon of about {needed * 1.005:.3g}, or more rows" if needed < 1e4 else "more rows"
+    if needed <= _validate.LARGE_EPSILON:
+        remedy = f"For all of them, use epsilon of about {needed * 1.005:.3g}, more rows, or a simpler "
+    else:
+        size = f"epsilon of about {float(f'{needed:.3g}'):,.0f}" if needed < 1e4 else "a far larger epsilon"
+        remedy = (
+            f"All of them need {size}, which protects nothing. Use fewer components, more rows, or a simpler "
+        )
     warn(
         f"Expected enough rows and budget for n_components={request.n_components}, got enough for "
-        f"{shape.n_components} at epsilon={plan.epsilon:g}; the fit uses {shape.n_components}. For all of "
-        f"them, use {remedy}, or a simpler covariance_type.",
+        f"{shape.n_components} at epsilon={plan.epsilon:g}; the fit uses {shape.n_components}. {remedy}"
+        f"covariance_type.",
         FewerComponentsWarning,
     )
