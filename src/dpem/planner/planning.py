@@ -12,6 +12,7 @@ from dpem import _validate
 from dpem._warnings import collected_warnings
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.base import PrivateEstimator
+from dpem.gate.payment import warn_of_epsilon
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ def plan(
     with collected_warnings() as said:
         estimator._warn_of_delta(n)
         forecast = estimator._forecast(n, columns, spread)
+        warn_of_epsilon(forecast.plan)
     return Outlook(
         estimator._public_name,
         n,
