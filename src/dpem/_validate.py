@@ -46,7 +46,7 @@ def shown(value: object) -> str:
     >>> shown((0, 2.5)), shown("zcdp")
     ('(0, 2.5)', "'zcdp'")
     >>> shown(["a", "b"]), shown("a text\nof two lines")
-    ('a list of 2 values', 'a text of 21 characters')
+    ('a list of 2 values', 'a text of 19 characters')
     """
     try:
         plain = _plain(value)

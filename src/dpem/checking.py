@@ -19,6 +19,7 @@ from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, NUMBERS, OUTSIDE, UN
 from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
+from dpem.data.sources.files import FileRows
 from dpem.engines import engine_for, open_rows
 from dpem.engines.base import ClusterRows
 from dpem.errors import InvalidArgumentError
@@ -337,6 +338,12 @@ def _findings_of_table(
                 f"{person}: {_percent(above / max(len(counts), 1))} of the persons have more than "
                 f"{rows_per_person} row{'s' * (rows_per_person > 1)}; a fit leaves out the rows above that."
             )
+    n_lines = source.n_lines if isinstance(source, FileRows) else None
+    if n_lines is not None and n_lines > n_rows:
+        found.append(
+            f"The files have {n_lines:,} lines and {n_rows:,} rows. Either quoted cells contain line breaks, "
+            f"or a quote is opened and not closed and swallows the lines after it."
+        )
     if n_rows == 0:
         found.append("The table has no rows.")
     return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
-from dpem.data.sources.formats import FORMATS, format_of
+from dpem.data.sources.formats import FORMATS, Csv, format_of
 from dpem.data.sources.streams import StreamedRows
 from dpem.data.stored_types import require_types
 from dpem.data.table_types import is_name, listed
@@ -271,6 +271,13 @@ class FileRows(StreamedRows):
         other = copy.copy(self)
         other._format = type(self._format)(self._format.files, strict=True)
         return super(FileRows, other).in_memory()
+
+    @property
+    def n_lines(self) -> int | None:
+        """The number of lines of CSV files without header lines, for their owner; None for other formats."""
+        if not isinstance(self._format, Csv):
+            return None
+        return sum(int(self._read(file, self._format.count_lines)) for file in self._files)
 
     def _count(self) -> int:
         return sum(self._read(file, self._format.count) for file in self._files)

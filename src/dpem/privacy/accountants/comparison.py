@@ -62,10 +62,13 @@ def compare(
     delta, event = _validate.delta(delta), as_event(events)
     epsilons, missing = {}, {}
     expected = f"names of accountants: {', '.join(ACCOUNTANTS)}"
-    found = _validate.each(accountants, "accountants", accountant_named, expected)
-    for name, accountant in zip(accountants, found, strict=True):
+
+    def known(name: str) -> str:
+        return _validate.one_of(name, "accountant", ACCOUNTANTS)
+
+    for name in _validate.each(accountants, "accountants", known, expected):
         try:
-            epsilons[name] = accountant.epsilon(event, delta)
+            epsilons[name] = accountant_named(name).epsilon(event, delta)
         except (MissingExtraError, UnsupportedEventError) as error:
             if name != "pld":
                 raise
