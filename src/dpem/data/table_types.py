@@ -60,7 +60,9 @@ def did_you_mean(wanted: Sequence[Any], found: Sequence[Any], *, exact: bool = F
     plain = {str(name).strip().casefold(): str(name) for name in found}
     close = []
     for name in wanted:
-        key = str(name).strip().casefold()
+        if not isinstance(name, str):
+            continue
+        key = name.strip().casefold()
         near = [key] if key in plain else []
         if not near and not exact:
             near = difflib.get_close_matches(key, plain, n=1, cutoff=0.75)
