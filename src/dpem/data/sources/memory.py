@@ -334,8 +334,8 @@ def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
     """Convert lists of lists to an array; rows of another length and cells without a number become NaN.
 
     NumPy would choose a type, or raise, depending on all values. With a schema, rows have its width and cells
-    are kept for it to parse. Without one, the width is that of most rows, and text raises: it is a public
-    type, as in an array.
+    are kept for it to parse. Without one, the width is that of most rows. Text does not raise: in a list the
+    type of a cell is as private as its value.
     """
     if any(_is_table(row) for row in rows):
         raise InvalidArgumentError(
@@ -355,11 +355,6 @@ def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
             for j, cell in enumerate(row):
                 if parsed:
                     array[i, j] = cell
-                elif isinstance(cell, str | bytes):  # as in an array, whose type is then text
-                    raise InvalidArgumentError(
-                        f"Expected a list of rows of numbers, got text in column x{j}. Types are never "
-                        f"inferred from cells: convert the column to numbers, or declare it in a schema."
-                    )
                 elif isinstance(cell, numbers.Real):
                     with suppress_errors():
                         array[i, j] = float(cell)
