@@ -79,6 +79,7 @@ def test_unreadable_amounts_cause_a_warning(name, adjacency, tmp_path):
     assert fine.data_quality_.bad == {}
 
 
+@pytest.mark.filterwarnings("ignore::dpem.errors.WeakSignalWarning")
 def test_it_can_be_turned_off_and_is_absent_without_a_schema():
     table = trial_table("amounts", n_rows=2000)
     off = dpem.MixedMixture(schema=SCHEMA, epsilon=1.0, data_quality=False).fit(table)
