@@ -217,7 +217,10 @@ EXAMPLES: dict[str, Example] = {
         })
         dpem.GaussianMixture(2, epsilon=8.0, schema=schema).fit(table)
         """,
-        "Compare the schema with the table (`dpem check`) and correct it. The next fit is charged again.",
+        "Declare wider bounds or further categories, as far as public knowledge and the released shares "
+        "justify them. For unreadable or missing cells, `dpem check` shows how they are written. "
+        "[One rule](../guide/schema.md#what-may-depend-on-the-rows) says what may depend on the rows. "
+        "The next fit is charged again.",
     ),
     "DeltaWarning": Example(
         """
