@@ -62,8 +62,8 @@ EXAMPLES: dict[str, Example] = {
         ledger = dpem.Ledger.create("survey.ledger", name="survey", cap_epsilon=1.0, cap_delta=1e-6)
         dpem.KMeans(2, epsilon=3.0, bounds=(0, 100), ledger=ledger).fit(X)
         """,
-        "Fit with a smaller epsilon. What is left is rounded down, so an unused cap of 1 shows as 0.999999. Only the "
-        "data owner can decide on more budget, in a new ledger.",
+        "Fit with a smaller epsilon. What is left is rounded down, so an unused cap of 1 shows as 0.999999. "
+        "Only the data owner can decide on more budget, in a new ledger.",
     ),
     "UnreachableBudgetError": Example(
         """
