@@ -141,24 +141,22 @@ def test_the_prose_of_the_readme_has_no_measured_numbers():
 
 def test_odds_of_an_epsilon_agree_with_their_formula():
     """docs/background/concepts.md: posterior odds exp(epsilon), and the best test of a Gaussian shift."""
-    page = (ROOT / "docs" / "background" / "concepts.md").read_text()
-    rows = re.findall(r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % \| ([\d.]+) % \|$", page, flags=re.MULTILINE)
+    text = (ROOT / "docs" / "background" / "concepts.md").read_text()
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % \| ([\d.]+) % \|$", text, flags=re.MULTILINE)
     assert len(rows) == 6
-    for epsilon, factor, *suspicions in rows:
+    for epsilon, factor, *posteriors in rows:
         exact = math.exp(float(epsilon))
         assert factor in {f"{exact:.1f}", f"{exact:,.0f}"}
-        for before, after in zip((1 / 9, 1.0), suspicions, strict=True):
+        for before, after in zip((0.1, 0.5), posteriors, strict=True):
+            odds = exact * before / (1 - before)
             digits = len(after.partition(".")[2])
-            assert after == f"{100 * before * exact / (1 + before * exact):.{digits}f}"
-    names, guesses = (
-        re.findall(r"[\d.]+", line)
-        for line in re.search(r"^\| epsilon \| 0.*\n.*\n(\| guesses .*)$", page, flags=re.MULTILINE)[0].split(
-            "\n"
-        )[::2]
+            assert after == f"{100 * odds / (1 + odds):.{digits}f}"
+    budgets, guesses = (
+        re.findall(r"[\d.]+", re.search(rf"^\| {name}.*$", text, flags=re.MULTILINE)[0])
+        for name in (r"epsilon \| 0\.1", "guesses that are right")
     )
-    assert len(names) == len(guesses) == 6
-    for epsilon, guess in zip(names, guesses, strict=True):
-        assert guess == f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}"
+    assert budgets == [epsilon for epsilon, *_ in rows]
+    assert guesses == [f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}" for epsilon in budgets]
 
 
 def test_counts_of_scikit_learns_tests_are_correct():
