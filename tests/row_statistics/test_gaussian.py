@@ -12,8 +12,8 @@ from scipy import stats
 from dpem.data.domain import GRID, onto_grid
 from dpem.engines.totals import IntegerTotal
 from dpem.gate.released import _GATE, ReleasedStatistics
-from dpem.statistics import kernels_numba as kernels
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, noise_entries
+from dpem.statistics.kernels import gaussian as kernels
 from dpem.statistics.softmax import exp_non_positive, softmax
 
 KINDS = ["full", "tied", "diag", "spherical"]

@@ -168,7 +168,7 @@ def _counts(random: PublicRandom, covariance: Covariance, width: float, norm: in
     shared = d * (d + 1) // 2 if covariance == "tied" else 0
     one = 2.0 ** (ROW_BITS - 2 * SQUARED_BITS) * statistic.count_units**2
     rows = _grid_of(random, d)
-    for setting in (nullcontext(), patch.object(gaussian_moments, "compiled_kernels", lambda _: None)):
+    for setting in (nullcontext(), patch.object(gaussian_moments, "compiled_kernels", lambda: None)):
         with setting:
             for vector in _each(statistic, rows):
                 counts = vector[: statistic.size - shared].reshape(k, -1)[:, 0]

@@ -302,7 +302,7 @@ def _tied_responsibilities_rounded() -> list[Any]:
 
     return [
         patch.object(FrameMoments, "_responsibilities", rounded),
-        patch.object(gaussian_moments, "compiled_kernels", lambda _: None),
+        patch.object(gaussian_moments, "compiled_kernels", lambda: None),
     ]
 
 
@@ -320,7 +320,7 @@ def _softmax_of_the_block() -> list[Any]:
 
     return [
         patch.object(gaussian_moments, "softmax", of_block),
-        patch.object(gaussian_moments, "compiled_kernels", lambda _: None),
+        patch.object(gaussian_moments, "compiled_kernels", lambda: None),
     ]
 
 

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpem._threads import one_thread, thread_count
-from dpem.engines.base import grid_blocks, sum_blocks
+from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.memory import bytes_to_keep
 from dpem.engines.totals import IntegerTotal
 
@@ -104,7 +104,7 @@ class _Pass:
         """Sum over pieces until there are none left."""
         return sum_blocks(self._statistic, self._blocks())
 
-    def _blocks(self) -> Iterator[NDArray[np.floating[Any]]]:
+    def _blocks(self) -> Iterator[NDArray[np.float32]]:
         while True:
             with self._lock:
                 if self._failed:
@@ -120,10 +120,7 @@ class _Pass:
             if isinstance(piece, list):
                 yield from piece
                 continue
-            held = []
-            for block in grid_blocks(piece, self._grid):
-                if keep:
-                    held.append(block.astype(np.float32))
-                yield block
+            blocks = grid_rows(piece, self._grid)
             if keep:
-                self._kept.blocks[number] = held
+                self._kept.blocks[number] = blocks
+            yield from blocks

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem.engines.base import grid_blocks, sum_blocks
+from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import DpemError, EngineError
 
@@ -47,7 +47,7 @@ class Failure:
 def grid_part(table: Any, reader: TableReader, grid: RowGrid) -> Blocks | Failure:
     """Turn a part of the table into grid rows, in single precision, which holds their integers exactly."""
     try:
-        return [block.astype(np.float32) for block in grid_blocks(reader(table), grid)]
+        return grid_rows(reader(table), grid)
     except Exception as error:  # noqa: BLE001  (raised where totals are collected)
         return Failure.of(error)
 

@@ -17,7 +17,7 @@ _LOW_BITS = 20
 
 
 class IntegerTotal:
-    """An exact running sum of integer vectors, each below 2^53 in size.
+    """An exact running sum of integer vectors, each below 2^63 in size.
 
     Two 64-bit limbs: a single one could overflow after some millions of blocks, and the number of rows,
     which may be private, must not cause an error.

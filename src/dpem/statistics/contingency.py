@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from dpem._compiled import kernel_module
 from dpem.privacy import sensitivity
 from dpem.statistics.base import require_gaussian
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["Histograms", "PairTables", "bins_of_levels"]
+__all__ = ["Histograms", "PairTables", "bins_of_levels", "joined_bins"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +45,7 @@ class Histograms:
     by: tuple[int, NDArray[np.intp]] | None = None
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
@@ -71,6 +73,21 @@ class Histograms:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each bin of each histogram; a level out of range counts in the first or last."""
+        kernels = kernel_module("dpem.statistics.kernels.tables")
+        if kernels is not None:
+            total = np.zeros(self.size, dtype=np.int64)
+            split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
+            kernels.histograms(
+                rows,
+                np.asarray(self.columns, dtype=np.intp),
+                *joined_bins(self.bins),
+                np.array(self.n_bins),
+                split,
+                parts,
+                self.n_parts,
+                total,
+            )
+            return total
         part = 0 if self.by is None else bins_of_levels(rows[self.by[0]], self.by[1])
         counts = [
             np.bincount(part * size + bins_of_levels(rows[j], bins), minlength=self.n_parts * size)
@@ -109,6 +126,7 @@ class PairTables:
     by: int | None = None
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def n_tables(self) -> int:
@@ -144,6 +162,20 @@ class PairTables:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each entry: for each column, the tables with those after it side by side."""
+        kernels = kernel_module("dpem.statistics.kernels.tables")
+        if kernels is not None:
+            total = np.zeros(self.size, dtype=np.int64)
+            kernels.pair_tables(
+                rows,
+                *joined_bins(self.bins),
+                np.array(self.n_bins),
+                np.array([j for block in self.blocks for j in block], dtype=np.intp),
+                np.cumsum([len(block) for block in self.blocks], dtype=np.intp),
+                -1 if self.by is None else self.by,
+                self.n_parts,
+                total,
+            )
+            return total
         codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
         part = 0 if self.by is None else codes[self.by]
         counts = [np.zeros(0, dtype=np.int64)]
@@ -178,6 +210,11 @@ class PairTables:
 def _in_tables(n_tables: int, adjacency: Adjacency, norm: Norm) -> float:
     require_gaussian(norm)
     return sensitivity.histograms(n_tables, adjacency)
+
+
+def joined_bins(bins: Sequence[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the bins of all columns in one array, and where each column's begin and the last one's end."""
+    return np.concatenate(bins), np.concatenate([[0], np.cumsum([len(one) for one in bins])])
 
 
 def bins_of_levels(levels: NDArray[np.float64], bins: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from dpem.statistics.base import require_gaussian
+from dpem.statistics.gaussian import compiled_kernels
 from dpem.statistics.simple import LINEAR_BITS, interval_sensitivity
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class FrameSizes:
     cap: float
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -42,6 +44,14 @@ class FrameSizes:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the squared norms; what is not a number counts as the cap."""
+        kernels = compiled_kernels()
+        if kernels is not None:
+            total = np.zeros(1, dtype=np.int64)
+            own = self.component
+            kernels.frame_sizes(
+                rows, own.whitening, own.offsets[0], own.scales[0], self.cap, 2.0**LINEAR_BITS, total
+            )
+            return total
         _, squared = self.component.frames(rows)
         part = squared[0] / self.cap
         scaled = np.floor(np.where(part < 1.0, part, 1.0) * 2.0**LINEAR_BITS)

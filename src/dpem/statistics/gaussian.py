@@ -15,17 +15,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import special
 
+from dpem._compiled import kernel_module
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.privacy import sensitivity
 from dpem.statistics.base import require_gaussian
 from dpem.statistics.exact import exact_product
-from dpem.statistics.fast import compiled_kernels
 from dpem.statistics.simple import SQUARED_BITS, unit_scale
 from dpem.statistics.softmax import softmax
 
@@ -180,6 +180,7 @@ class FrameMoments:
     clip: float  # tau
     count_scale: float  # s
     coarse_bits: int = COARSE_BITS
+    has_kernel: ClassVar[bool] = True
 
     @property
     def n_columns(self) -> int:
@@ -244,7 +245,7 @@ class FrameMoments:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum g psi psi' over a block of grid rows: compiled where that is faster and installed."""
-        kernels = compiled_kernels(self.n_columns)
+        kernels = compiled_kernels()
         return self._sum_products(rows) if kernels is None else self._sum_compiled(rows, kernels)
 
     def sum_tensor(self, rows: Any) -> Any:
@@ -360,6 +361,11 @@ class FrameMoments:
         one_count = one / 4.0**SQUARED_BITS
         noise = float(released.noise_stddev[0] / shape[0])
         return ReleasedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
+
+
+def compiled_kernels() -> ModuleType | None:
+    """Return the compiled forms of these statistics, or None if numba is not installed."""
+    return kernel_module("dpem.statistics.kernels.gaussian")
 
 
 def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:

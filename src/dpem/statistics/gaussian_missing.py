@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -50,6 +50,8 @@ _KNOWN_PART = 0.5  # weight of the counts of known cells beside the moments
 @dataclass(frozen=True, eq=False)
 class IncompleteMoments(FrameMoments):
     """`FrameMoments` of rows of which some have missing cells (NaN). Eq. (S-13)."""
+
+    has_kernel: ClassVar[bool] = False
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum over complete rows as ever, and over the others by patterns of missing cells."""

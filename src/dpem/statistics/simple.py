@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpem._compiled import kernel_module
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
 from dpem.privacy.sensitivity import interval as interval_sensitivity
@@ -20,6 +21,8 @@ from dpem.statistics.base import require_gaussian
 from dpem.statistics.exact import exact_product
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from numpy.typing import NDArray
 
     from dpem.privacy.neighbours import Adjacency
@@ -59,6 +62,7 @@ class Sums:
     counted: bool
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -72,7 +76,12 @@ class Sums:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the column sums, then the weighted count."""
-        sums = rows.sum(axis=1).astype(np.int64)
+        kernels = compiled_kernels("simple")
+        sums = np.zeros(self.n_columns, dtype=np.int64)
+        if kernels is None:
+            sums += rows.sum(axis=1).astype(np.int64)
+        else:
+            kernels.sums(rows, sums)
         return np.append(sums, int(GRID) * rows.shape[1]) if self.counted else sums
 
     def sum_tensor(self, rows: Any) -> Any:
@@ -110,6 +119,7 @@ class DistanceHistogram:
     edges: NDArray[np.float64]  # grid units
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -122,9 +132,15 @@ class DistanceHistogram:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each bin."""
-        _, distance_squared = nearest(rows, self.points)
-        bins = np.searchsorted(self.edges[:-1] ** 2, distance_squared, side="left")
-        return np.bincount(bins, minlength=self.size)
+        squared_edges = self.edges[:-1] ** 2
+        kernels = compiled_kernels("nearest")
+        if kernels is None:
+            _, distance_squared = nearest(rows, self.points)
+            bins = np.searchsorted(squared_edges, distance_squared, side="left")
+            return np.bincount(bins, minlength=self.size)
+        counts = np.zeros(self.size, dtype=np.int64)
+        kernels.distance_histogram(rows, self.points, squared_edges, counts)
+        return counts
 
     def sum_tensor(self, rows: Any) -> Any:
         """`sum_block` for a tensor on a device."""
@@ -144,6 +160,7 @@ class SecondMoments:
     centre: NDArray[np.float64]  # (d,), integers
     radius: float  # grid units
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -168,6 +185,12 @@ class SecondMoments:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the outer products of the block's rows."""
+        kernels = compiled_kernels("simple")
+        if kernels is not None:
+            total = np.zeros(self.size, dtype=np.int64)
+            scale = unit_scale(len(self.centre), SQUARED_BITS)
+            kernels.second_moments(rows, self.centre, self.radius, scale, 4.0**SQUARED_BITS, total)
+            return total
         z = onto_unit_grid(rows - self.centre[:, None], self.radius, SQUARED_BITS)
         product = exact_product(z, z.T, bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
         return product[np.triu(np.ones(product.shape, dtype=bool))].astype(np.int64)
@@ -194,6 +217,7 @@ class BoxHistogram:
     starts: NDArray[np.int64]  # rising, from 0
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -213,8 +237,30 @@ class BoxHistogram:
             tables[axis][1::2] += 1 << (BOX_BITS - 1 - bit)
         return tables
 
+    @cached_property
+    def _padded_tables(self) -> NDArray[np.int64]:
+        padded = np.zeros((len(self._tables), max(map(len, self._tables))), dtype=np.int64)
+        for row, table in zip(padded, self._tables, strict=True):
+            row[: len(table)] = table
+        return padded
+
+    @cached_property
+    def _leaves(self) -> NDArray[np.int32]:
+        """The leaf of every code."""
+        codes = np.arange(1 << BOX_BITS)
+        return (np.searchsorted(self.starts, codes, side="right") - 1).astype(np.int32)
+
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each leaf; rows outside count at the border."""
+        kernels = compiled_kernels("simple")
+        if kernels is not None:
+            counts = np.zeros(self.size, dtype=np.int64)
+            units = self.half_widths * 2.0**LINEAR_BITS
+            sizes = np.array([len(table) for table in self._tables], dtype=np.float64)
+            kernels.box_histogram(
+                rows, self.centre, self.axes, units, self._padded_tables, sizes, self._leaves, counts
+            )
+            return counts
         # |axis| <= 2^20 + rounding, |row - centre| <= 2^25: products below 2^46.
         along = exact_product(self.axes, rows - self.centre[:, None], bound=2.0**47)
         code = np.zeros(rows.shape[1], dtype=np.int64)
@@ -262,6 +308,7 @@ class SquaredDistances:
     counted: bool
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -280,9 +327,14 @@ class SquaredDistances:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the scaled squared distances, then count."""
-        _, squared = nearest(rows, self.points)
-        scaled = np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS)
-        return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
+        kernels = compiled_kernels("nearest")
+        total = np.zeros(1, dtype=np.int64)
+        if kernels is None:
+            _, squared = nearest(rows, self.points)
+            total += int(np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS).sum())
+        else:
+            kernels.squared_distances(rows, self.points, self.unit, 2.0**LINEAR_BITS, total)
+        return np.append(total, rows.shape[1] << LINEAR_BITS)[: self.size]
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,6 +350,7 @@ class ColumnSquares:
     clip: float
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -316,9 +369,15 @@ class ColumnSquares:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the squares, rounded down: the norm stays below the clip, and is checked in integers."""
+        one = 2.0**LINEAR_BITS * (1 - 2.0**-40)
+        kernels = compiled_kernels("simple")
+        if kernels is not None:
+            total = np.zeros(self.size, dtype=np.int64)
+            kernels.column_squares(rows, self.centre, self.widths, self.clip, one, 4.0**LINEAR_BITS, total)
+            return total
         squares = ((rows - self.centre[:, None]) / self.widths[:, None]) ** 2
         norm = np.sqrt(norm_squared(squares))
-        scaled = np.floor(squares * (2.0**LINEAR_BITS * (1 - 2.0**-40) / np.maximum(norm, self.clip)))
+        scaled = np.floor(squares * (one / np.maximum(norm, self.clip)))
         scaled[:, ~(norm_squared(scaled) <= 4.0**LINEAR_BITS)] = 0.0
         return np.asarray(scaled.sum(axis=1).astype(np.int64))
 
@@ -338,6 +397,7 @@ class RelativeSums:
     stretch: NDArray[np.float64] | None = None  # (d,), public or released
     noise_shape: None = None
     coarse_bits: int = 0
+    has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
@@ -363,6 +423,21 @@ class RelativeSums:
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum counts and relative rows by nearest centre."""
         k = len(self.centres)
+        kernels = compiled_kernels("nearest")
+        if kernels is not None:
+            total = np.zeros(self.size, dtype=np.int64)
+            stretch = np.zeros(0) if self.stretch is None else self.stretch
+            kernels.relative_sums(
+                rows,
+                self.centres,
+                stretch,
+                self.radius,
+                self.unit,
+                4.0**LINEAR_BITS,
+                self.count_units,
+                total,
+            )
+            return total
         labels, _ = nearest(rows, self.centres)
         relative = rows - self.centres.T[:, labels]
         if self.stretch is not None:
@@ -378,6 +453,11 @@ class RelativeSums:
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.relative_sums(self, rows)
+
+
+def compiled_kernels(kind: str) -> ModuleType | None:
+    """Return the compiled forms of a kind of statistic, or None if numba is not installed."""
+    return kernel_module(f"dpem.statistics.kernels.{kind}")
 
 
 def nearest(

@@ -32,6 +32,9 @@ __all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
 
 # Number of cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
+# Blocks of a piece at most, and how many pieces a table of that size at least has.
+_MOST_BLOCKS = 8
+_PIECES = 64
 
 
 class TableRows(RowSource):
@@ -125,9 +128,12 @@ class TableRows(RowSource):
         return self._owners
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield the rows one block at a time, starting with block number `first`."""
-        for start in range(first * self.block_rows, self.n_rows, self.block_rows):
-            yield self._slice(start, start + self.block_rows)
+        """Yield the rows a few blocks at a time, starting with piece number `first`."""
+        # Few large pieces, for less work under the interpreter's lock, but enough of them for many threads.
+        blocks = min(max(1, self.n_rows // (_PIECES * self.block_rows)), _MOST_BLOCKS)
+        size = blocks * self.block_rows
+        for start in range(first * size, self.n_rows, size):
+            yield self._slice(start, start + size)
 
     def in_memory(self) -> TableRows:
         """Return these rows."""

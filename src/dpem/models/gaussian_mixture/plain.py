@@ -21,7 +21,7 @@ from dpem.errors import InvalidArgumentError
 from dpem.fitting.projection import cholesky
 from dpem.models.gaussian_mixture.density import log_joint, log_sum, precision_cholesky
 from dpem.models.gaussian_mixture.missing import incomplete_log_joint, known_cells
-from dpem.statistics.fast import compiled_kernels
+from dpem.statistics.gaussian import compiled_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +146,7 @@ def _e_step(
 ) -> _Moments:
     """Return moments about the means, with compiled kernels if they are installed and faster."""
     d = rows.shape[1]
-    kernels = compiled_kernels(d)
+    kernels = compiled_kernels() if d <= _LARGEST_DIMENSION else None
     if kernels is not None:
         factors = cholesky(covariances)
         whitening = np.linalg.inv(factors)
