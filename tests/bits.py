@@ -1,8 +1,8 @@
-"""Hash all that seeded fits release, so that a change of the code's structure can show that no bit moved.
+"""Hash the releases of seeded fits, to show that a refactoring changes no bit of them.
 
-`python tests/bits.py record FILE` writes a hash for every fit, `python tests/bits.py compare FILE` names the
-fits whose hash differs. Hashes hold for one machine and one set of libraries: floating-point sums of a
-linear-algebra library differ between processors.
+`python tests/bits.py record FILE` writes a hash for every fit, and `python tests/bits.py compare FILE` names
+the fits with a different hash. Hashes are valid for one machine and one set of libraries only, because
+floating-point sums of a linear-algebra library differ between processors.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from dpem.audit.subject import subject_of
 from dpem.estimator.trials import mixed_table
 from dpem.testing import insecure_noise, record
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS
-from support.sources import LOCAL, made_table
+from support.sources import LOCAL
 
 N_ROWS = 240
 
@@ -37,7 +37,7 @@ def saved(model):
 
 
 def applied(model, rows):
-    """Return what the fitted model says of rows, and rows that it draws."""
+    """Return predictions and scores of the fitted model on rows, and sampled rows."""
     calls = {
         name: lambda name=name: np.ascontiguousarray(getattr(model, name)(rows)).tobytes()
         for name in ("predict", "predict_proba", "transform", "score_samples")
@@ -54,7 +54,7 @@ def applied(model, rows):
 
 
 def digest(run, rows=None):
-    """Run under seeded noise; return one hash of the releases and of what came of them."""
+    """Run under seeded noise; return one hash of the releases and the results."""
     total = hashlib.sha256()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -74,7 +74,7 @@ def digest(run, rows=None):
 
 
 def cases():
-    """Return every fit by name, as a function and the rows that its model is applied to."""
+    """Return every fit by name, as a function and the rows for its predictions."""
     found = {}
     for name, trial in registry.trials().items():
         if trial.rows is mixed_table:
@@ -88,7 +88,7 @@ def cases():
 
                 rows = trial.rows(n) if trial.source is None else None
                 found[f"{name}, {adjacency}, epsilon {epsilon:g}"] = (run, rows)
-    frame = made_table()
+    frame = mixed_table()
     for name, make in ESTIMATORS.items():
         for adjacency in ("replace_one", "add_remove") if name in BY_ADD_REMOVE else (None,):
             settings = {} if adjacency is None else {"adjacency": adjacency}
@@ -125,7 +125,7 @@ def cases():
 
 
 def main(action, path):
-    """Record hashes in a file, or compare with those in it."""
+    """Write the hashes to a file, or compare them with those in the file."""
     found = {}
     for name, (run, rows) in cases().items():
         found[name] = digest(run, rows)

@@ -1,8 +1,8 @@
-"""Shared by all tests: no silent skips where everything is installed."""
+"""Settings for all tests: no silent skips if everything is installed."""
 
 import os
 
-# Two test processes with a thread per core each wait for one another: OpenMP's threads spin.
+# Two test processes with one thread per core slow each other down, because OpenMP's threads spin.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -12,14 +12,14 @@ import pytest
 
 from dpem.fitting.standard_errors import few_draws
 
-# Tensors have an environment of their own: `make test-gpu`.
+# Tests of tensors have a separate environment: `make test-gpu`.
 collect_ignore = [] if os.environ.get("DPEM_GPU") == "1" else ["gpu"]
 
 _REQUIRE_ALL = os.environ.get("DPEM_REQUIRE_ALL") == "1"
 
-# A judged run draws the same examples every time; runs at the desk go on searching.
+# Runs in CI draw the same examples every time; local runs draw new ones.
 hypothesis.settings.register_profile("judged", derandomize=True)
-# Under coverage everything is slow.
+# Tests are slow under coverage.
 hypothesis.settings.register_profile(
     "measured", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
@@ -27,7 +27,7 @@ if _REQUIRE_ALL:
     hypothesis.settings.load_profile("judged")
 
 
-# Files that take a minute come first: no process is left alone with one at the end.
+# Files that take a minute come first, so that no process runs one alone at the end.
 _LONG = ("reproduce", "engines", "audit", "models", "cli", "faults", "report")
 
 
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items):
 
 
 def _forbid_skip(report):
-    """Turn a skip into a failure under DPEM_REQUIRE_ALL=1; expected failures are no skips."""
+    """Turn a skip into a failure under DPEM_REQUIRE_ALL=1; expected failures are not skips."""
     if _REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"Skipped under DPEM_REQUIRE_ALL=1: {report.longrepr}"
@@ -56,7 +56,7 @@ def pytest_make_collect_report():
 
 @pytest.fixture(autouse=True)
 def _few_draws_of_standard_errors(request):
-    """Make standard errors from few draws, which take most of a small fit, unless a test is of them."""
+    """Use few draws for standard errors, which take most of a small fit, except in tests of them."""
     if request.node.get_closest_marker("all_draws") is not None:
         yield
         return

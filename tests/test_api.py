@@ -1,6 +1,6 @@
-"""The public interface, name by name with its arguments: a change of it is seen, and meant.
+"""The public interface, every name with its arguments, so that each change of it is deliberate.
 
-python tests/test_api.py     writes tests/api.txt anew
+python tests/test_api.py     regenerates tests/api.txt
 """
 
 import inspect
@@ -17,7 +17,7 @@ MODULES = (dpem, dpem.privacy, dpem.paper, dpem.audit, dpem.plot, dpem.report, d
 
 
 def lines_of(name, entry):
-    """Yield what a user can write: functions and classes with arguments, methods and properties."""
+    """Yield the public interface of a name: functions and classes with arguments, methods, properties."""
     if inspect.ismodule(entry):
         return
     if not inspect.isclass(entry):
@@ -36,17 +36,15 @@ def lines_of(name, entry):
         value = getattr(entry, member, None)
         if isinstance(inspect.getattr_static(entry, member), property):
             yield f"{name}.{member}"
-        elif callable(value) and str(getattr(value, "__module__", "")).startswith(
-            "dpem"
-        ):  # not what is inherited
+        elif callable(value) and str(getattr(value, "__module__", "")).startswith("dpem"):  # not inherited
             yield f"{name}.{member}{arguments(value)}"
 
 
 def arguments(entry):
-    """Return the arguments as they are written, defaults and all, without types: those are mypy's."""
+    """Return the arguments with their defaults, without types, which mypy checks."""
     try:
         signature = inspect.signature(entry)
-    except ValueError:  # made by C or by an enumeration
+    except ValueError:  # written in C, or an enumeration
         return "(...)"
     plain = [
         parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()
@@ -55,7 +53,7 @@ def arguments(entry):
 
 
 def interface():
-    """Return all of it, one line for each name."""
+    """Return the public interface, one line for each name."""
     lines = [
         line
         for module in MODULES
@@ -65,14 +63,14 @@ def interface():
     return "\n".join(lines) + "\n"
 
 
-def test_the_public_interface_is_the_one_on_file():
+def test_the_public_interface_equals_the_recorded_one():
     assert interface() == SNAPSHOT.read_text(), (
-        "Meant? Then: python tests/test_api.py, and a line in CHANGELOG"
+        "If the change is intended, run python tests/test_api.py and add a line to CHANGELOG"
     )
 
 
-def test_everything_public_is_explained():
-    """A docstring for every name and method; an example, which is run, for all that one would call."""
+def test_every_public_name_has_a_docstring():
+    """Every name and method has a docstring, and every callable has an example, which is executed."""
     for module in MODULES:
         for name in module.__all__:
             entry = getattr(module, name)

@@ -1,4 +1,4 @@
-"""Check docs/development/architecture.md: its files exist, a row and a budget walk through them."""
+"""Check docs/development/architecture.md: its files exist, and a fit runs the listed ones."""
 
 import re
 import sys
@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import dpem
-import dpem.loading  # all models: what follows runs functions, not imports
+import dpem.loading  # import all models here, so that the profile below sees only functions, not imports
 from dpem import registry
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "dpem"
 PAGE = (ROOT / "docs" / "development" / "architecture.md").read_text()
-MOST_FILES = 25  # that a stranger reads to follow a row
+MOST_FILES = 25  # to read for somebody new who follows a row
 
 
 def section(title):
@@ -24,14 +24,14 @@ def section(title):
 
 
 def files_in(text):
-    """Return the files that the second column of a table names."""
+    """Return the files in the second column of a table."""
     rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
     return [name for row in rows for name in re.findall(r"`([\w/]+\.py)`", row[2])]
 
 
 @pytest.fixture(scope="module")
 def visited(tmp_path_factory):
-    """Run a fit of a file, with a ledger; return the files of dpem whose functions ran."""
+    """Fit a CSV file under a ledger; return the files of dpem whose functions ran."""
     folder = tmp_path_factory.mktemp("walk")
     rng = np.random.default_rng(0)
     rows = pd.DataFrame(rng.normal(0, 1, (3000, 2)) + 3 * rng.integers(0, 2, (3000, 1)), columns=["a", "b"])
@@ -58,18 +58,18 @@ def visited(tmp_path_factory):
 
 
 @pytest.mark.parametrize("title", ["A row's walk", "A budget's walk"])
-def test_the_walk_is_the_one_that_is_taken(title, visited):
+def test_a_fit_runs_the_listed_files(title, visited):
     named = files_in(section(title))
     assert 10 <= len(set(named)) <= MOST_FILES
     assert set(named) <= visited
 
 
-def test_a_file_that_is_not_on_the_way_is_noticed(visited):
+def test_files_that_did_not_run_are_not_counted(visited):
     assert "models/kmeans/estimator.py" not in visited
     assert "fitting/box_tree.py" in visited  # a mixture starts from private centres
 
 
-def test_every_file_of_the_page_exists():
+def test_every_file_on_the_page_exists():
     names = re.findall(r"`([\w/]+(?:\.(?:py|js|txt|toml|pyi)|/))`", PAGE)
     assert len(names) > 60
     for name in names:
@@ -77,21 +77,21 @@ def test_every_file_of_the_page_exists():
         assert own or (SOURCE / name).exists() or (ROOT / name).exists(), name
 
 
-def test_every_room_of_the_page_exists_and_every_room_is_on_the_page():
+def test_the_page_lists_exactly_the_existing_packages():
     rooms = set(re.findall(r"`([\w]+)/`", section("Rooms")))
     assert rooms == {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
 
 
-def test_every_package_says_what_it_holds():
+def test_every_package_has_a_docstring_with_its_import_rules():
     for path in SOURCE.rglob("__init__.py"):
         text = path.read_text()
         assert text.startswith('"""'), path
-        if path.parent.parent == SOURCE:  # a room
+        if path.parent.parent == SOURCE:  # a top-level package
             assert re.search(r"May import: .*Never\s+sees:\s", text.split('"""')[1], re.DOTALL), path
 
 
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/development/architecture.md"])
-def test_files_to_imitate_exist(page):
+def test_example_files_exist(page):
     text = (ROOT / page).read_text()
     for name in re.findall(r"`((?:src|tests|docs|benchmarks)/[\w/.-]+)`", text):
         assert (ROOT / name).exists(), name

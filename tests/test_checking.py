@@ -1,4 +1,4 @@
-"""The preflight: what it finds, what it names, what it must not say, and all that it reads."""
+"""`dpem.check_table`: its findings and remedies, private values that it hides, and supported tables."""
 
 import dask.dataframe as dd
 import numpy as np
@@ -16,8 +16,8 @@ from support.commands import called
 NUMBER = {"kind": "continuous", "bounds": [0, 20_000]}
 
 
-def remedies(cells, declared):
-    """Return what is found of one column of text."""
+def checked(cells, declared):
+    """Check a single text column and return the result."""
     return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).columns[0]
 
 
@@ -32,9 +32,9 @@ def remedies(cells, declared):
         (["31.01.2024", "NA"] * 9, {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"]}, "na_values"),
     ],
 )
-def test_a_way_of_writing_is_named(cells, declared, expected):
-    """The line of the schema, first of all the right one; with it the column is read."""
-    column = remedies(cells, declared)
+def test_the_remedy_names_the_cell_format(cells, declared, expected):
+    """The first remedy is the correct line for the schema."""
+    column = checked(cells, declared)
     assert not column.is_read
     assert expected in column.remedies[0]
     assert any(f"In the schema: {column.remedies[0]}" in words for words in _findings(cells, declared))
@@ -44,12 +44,12 @@ def _findings(cells, declared):
     return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).findings
 
 
-def test_declared_separators_and_an_odd_cell():
-    assert remedies(["1,234", "n.d."], NUMBER | {"thousands": ","}).unreadable == 0.5
+def test_the_share_of_unreadable_cells():
+    assert checked(["1,234", "n.d."], NUMBER | {"thousands": ","}).unreadable == 0.5
 
 
-def test_shares_are_exact_and_bounds_are_not_told():
-    """Of bounds and categories no value and no suggestion; what a look at this page means is said."""
+def test_shares_are_exact_and_bounds_are_not_revealed():
+    """The text shows no values of bounds or categories, and states that reading it is not private."""
     table = pd.DataFrame(
         {
             "age": [-5.0, 31.0, 47.0, 999.0, np.nan],
@@ -97,7 +97,7 @@ def forms(frame, folder):
     }
 
 
-def test_all_that_a_fit_accepts_is_checked_alike(tmp_path):
+def test_every_supported_table_gives_the_same_check(tmp_path):
     frame = trial_table("amounts", n_rows=400)
     schema = Schema({"amount": NUMBER, "age": {"kind": "integer", "bounds": [20, 80]}})
     shares = [
@@ -107,7 +107,7 @@ def test_all_that_a_fit_accepts_is_checked_alike(tmp_path):
     assert all(one == shares[0] for one in shares[1:])
 
 
-def test_persons_with_too_many_rows_and_scales():
+def test_findings_about_persons_and_widths():
     table = trial_table("age_income", n_rows=300).assign(id=[*range(290), *[0] * 10])
     schema = Schema(
         {
@@ -121,7 +121,7 @@ def test_persons_with_too_many_rows_and_scales():
     assert "persons" not in "\n".join(check_table(table, schema, person="id", rows_per_person=11).findings)
 
 
-def test_a_file_without_names_is_recognised(tmp_path):
+def test_a_file_without_a_header_is_recognised(tmp_path):
     (tmp_path / "t.csv").write_text("31,2.5\n47,1.5\n")
     schema = Schema({"age": {"kind": "integer", "bounds": [0, 120]}})
     with pytest.raises(InvalidArgumentError) as caught:
@@ -131,7 +131,7 @@ def test_a_file_without_names_is_recognised(tmp_path):
 
 
 def test_the_command(tmp_path, capsys):
-    """Exit code 1 while a column is not read, 0 once it is; the ledger is never touched."""
+    """The exit code is 1 if a column cannot be read, else 0; no ledger is used."""
     frame = trial_table("answers", n_rows=200)
     frame.to_csv(tmp_path / "t.csv", index=False)
     schema = Schema({"smoker": {"kind": "boolean"}, "age": {"kind": "integer", "bounds": [0, 120]}})

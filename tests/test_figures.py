@@ -1,4 +1,4 @@
-"""Figures in the documentation are those of the files that commands write."""
+"""Numbers in the documentation equal those in the result files."""
 
 import importlib.util
 import math
@@ -26,7 +26,7 @@ def cells(line):
 
 
 def selected(written, under, columns, keys):
-    """Return the cells of some rows and columns of the first tables that follow a text in a result file.
+    """Return selected rows and columns of the first tables after a text in a result file.
 
     The keys are the leading cells of the rows.
     """
@@ -44,8 +44,8 @@ def selected(written, under, columns, keys):
     return [found[tuple(key)] for key in keys]
 
 
-def test_excerpts_are_in_their_files():
-    """Whole lines, or the rows and columns that a comment above the table selects and names."""
+def test_excerpts_equal_their_result_files():
+    """An excerpt has complete lines, or the rows and columns that the comment above the table selects."""
     found = [(page, *match) for page in PAGES for match in EXCERPT.findall(page.read_text())]
     for page, source, table in found:
         lines = (ROOT / source).read_text().splitlines()
@@ -62,7 +62,7 @@ def test_excerpts_are_in_their_files():
     assert len([page for page, *_ in chosen if page.name == "README.md"]) >= 3
 
 
-def test_a_selection_takes_the_rows_below_its_text():
+def test_a_selection_reads_the_rows_below_its_text():
     written = (ROOT / "benchmarks/results/synthetic.md").read_text()
     titanic, diabetes = (
         selected(written, under, ["two way"], [["1", "one shot"]])
@@ -74,8 +74,8 @@ def test_a_selection_takes_the_rows_below_its_text():
 
 
 @pytest.mark.parametrize("result", RESULTS, ids=lambda path: path.stem)
-def test_every_result_is_shown_beside_the_command_that_writes_it(result):
-    """Some page includes the file, and names its command before it; the command exists."""
+def test_every_result_is_shown_with_the_command_that_writes_it(result):
+    """A page includes the file and names its command above it, and the command exists."""
     written = result.read_text()
     for page in PAGES:
         before, included, _ = page.read_text().partition(f"benchmarks/results/{result.name}\n")
@@ -87,15 +87,15 @@ def test_every_result_is_shown_beside_the_command_that_writes_it(result):
     pytest.fail(f"No page shows {result.name}")
 
 
-def test_prose_of_the_readme_has_no_figures_of_its_own():
-    """What was measured stands in excerpts, where it can be checked."""
+def test_the_prose_of_the_readme_has_no_measured_numbers():
+    """Measured numbers are only in excerpts, which are checked against result files."""
     text = re.sub(
         r"```.*?```|^\|.*?$|\(.*?\)", "", (ROOT / "README.md").read_text(), flags=re.DOTALL | re.MULTILINE
     )
     assert not re.findall(r"[0-9.]+ ?(?:times|%|x\b|seconds|ms\b)", text)
 
 
-def test_odds_of_an_epsilon_are_what_they_follow_from():
+def test_odds_of_an_epsilon_agree_with_their_formula():
     """docs/background/concepts.md: posterior odds exp(epsilon), and the best test of a Gaussian shift."""
     rows = re.findall(
         r"^\| ([\d.]+) \| ([\d.,]+) to 1 \| (.+?) \| (\d+) % \|$",
@@ -112,7 +112,7 @@ def test_odds_of_an_epsilon_are_what_they_follow_from():
         assert guess == f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}"
 
 
-def test_the_counts_of_foreign_tests_are_true():
+def test_counts_of_scikit_learns_tests_are_correct():
     """The counts of scikit-learn tests in docs/background/comparison.md, for the version named there."""
     text = (ROOT / "docs/background/comparison.md").read_text()
     version, applying, whole, others = re.search(
@@ -132,8 +132,8 @@ def test_the_counts_of_foreign_tests_are_true():
     assert not any(suite.known_defects for suite in suites)
 
 
-def test_names_of_the_api_on_the_pages_exist():
-    """Such as `dpem.Ledger`, in the glossary, the tutorials and the guides."""
+def test_api_names_in_the_documentation_exist():
+    """Names such as `dpem.Ledger` are checked in the glossary, the tutorials and the guides."""
     pages = [page for page in PAGES if {"tutorials", "how-to", "glossary.md"} & set(page.parts)]
     names = [(page, name) for page in pages for name in re.findall(r"`(dpem(?:\.\w+)+)", page.read_text())]
     assert len(names) > 50

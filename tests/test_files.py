@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files are written completely or not at all."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from dpem._files import make_folder, replacing
 from dpem.errors import OutputError
 
 
-def test_an_error_leaves_what_was_there(tmp_path):
-    """Neither a half-written file nor its temporary one."""
+def test_an_error_keeps_the_old_file(tmp_path):
+    """Neither a partial file nor a temporary file is left."""
     (tmp_path / "a").write_text("before")
 
     def write(error):
@@ -22,7 +22,7 @@ def test_an_error_leaves_what_was_there(tmp_path):
     assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("a", "before")]
 
 
-def test_folders_are_made_or_the_error_says_why(tmp_path):
+def test_folders_are_created_or_the_error_states_the_reason(tmp_path):
     make_folder(tmp_path / "a" / "b")
     make_folder(tmp_path / "a" / "b")
     (tmp_path / "file").touch()

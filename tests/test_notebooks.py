@@ -1,6 +1,6 @@
-"""The notebooks of examples/ run from top to bottom.
+"""The notebooks in examples/ run from top to bottom.
 
-python tests/test_notebooks.py     runs them and keeps what they show
+python tests/test_notebooks.py     runs them and saves their output
 """
 
 import sys
@@ -14,21 +14,21 @@ NOTEBOOKS = sorted((Path(__file__).parents[1] / "examples").glob("*.ipynb"))
 
 
 def run(path):
-    """Return a notebook as it is after a run; a cell that raises raises here."""
+    """Run a notebook and return it with its output; an exception in a cell is raised."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=240, kernel_name="python3").execute()
     return notebook
 
 
 def shown(notebook):
-    """Return all text that cells printed."""
+    """Return all printed text of the cells."""
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     return "".join(output.get("text", "") for output in outputs)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs(path, monkeypatch, tmp_path):
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # no settings of whoever runs the tests
+def test_a_notebook_runs(path, monkeypatch, tmp_path):
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path))  # ignore the user's own settings
     text = shown(run(path))
     assert "Warning" not in text
     if path.stem == "patients":

@@ -1,4 +1,4 @@
-"""Rules of the repository that a tool must keep: no silent skips, one room for randomness, extras."""
+"""Rules of the repository: no silent skips, randomness in one module only, lazy imports, extras."""
 
 import shutil
 import subprocess
@@ -14,8 +14,8 @@ ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.parametrize("skip", ["@pytest.mark.skip\ndef test(): pass", "pytest.importorskip('no_such')"])
-def test_a_skip_fails_where_everything_is_required(tmp_path, skip):
-    """DPEM_REQUIRE_ALL=1 turns skipped tests and skipped modules into failures."""
+def test_a_skip_fails_if_everything_is_required(tmp_path, skip):
+    """With DPEM_REQUIRE_ALL=1, skipped tests and skipped modules fail."""
     shutil.copy(ROOT / "tests" / "conftest.py", tmp_path)
     (tmp_path / "test_skip.py").write_text(f"import pytest\n{skip}\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path)]
@@ -43,8 +43,8 @@ def test_a_skip_fails_where_everything_is_required(tmp_path, skip):
         "from sklearn.utils import check_random_state",
     ],
 )
-def test_lint_forbids_randomness_outside_its_room(line):
-    """Ruff's banned-api refuses a generator in any module but privacy/randomness.py."""
+def test_lint_forbids_randomness_outside_its_module(line):
+    """Ruff's banned-api rejects generators in all modules except privacy/randomness.py."""
 
     def refused(filename):
         command = [
@@ -64,8 +64,8 @@ def test_lint_forbids_randomness_outside_its_room(line):
     assert refused("src/dpem/privacy/randomness.py") == 0
 
 
-def test_missing_extra_is_named():
-    """Without dp-accounting the accountant 'pld' says what to install, and compare still works."""
+def test_a_missing_extra_is_named():
+    """Without dp-accounting, the error of accountant 'pld' names the extra, and `compare` still works."""
     program = """
 import sys
 sys.modules["dp_accounting"] = None
@@ -84,7 +84,7 @@ assert "pld" in table.missing and "gdp" in table.epsilons and "dpem[pld]" in str
 
 
 def test_importing_dpem_loads_nothing_slow():
-    """Names are imported when they are used: `import dpem`, workers and `dpem --help` are quick."""
+    """Names are imported on first use, so that `import dpem`, workers and `dpem --help` are fast."""
     slow = (
         "('dp_accounting', 'mpmath', 'numba', 'opendp', 'pandas', 'scipy.optimize', 'scipy.stats', 'sklearn')"
     )
@@ -95,14 +95,14 @@ def test_importing_dpem_loads_nothing_slow():
 
 
 def test_public_names_exist():
-    """Everything in __all__ can be reached."""
+    """Every name in __all__ exists."""
     for module in (dpem, dpem.privacy):
         for name in module.__all__:
             assert getattr(module, name) is not None
 
 
 def test_a_fresh_process_can_load_every_model():
-    """Models are known from when they are imported, and `dpem.load` imports all of them."""
+    """Models are registered on import, and `dpem.load` imports all of them."""
     program = "import dpem; dpem.load; from dpem.estimator.saving import _MODELS; print(*sorted(_MODELS))"
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     public = [getattr(module, name) for module in (dpem, dpem.paper) for name in module.__all__]

@@ -1,7 +1,7 @@
-"""Compiled kernels, the extra `fast`: whether they are there, and how they are compiled.
+"""Compiled kernels (the extra `fast`): whether they are available, and how they are compiled.
 
-A kernel gives the same bits as the NumPy code that it stands in for. It runs outside the interpreter's lock, so
-that threads do not wait for each other. Modules with kernels import numba, and are imported when first needed.
+A kernel returns the same bits as the NumPy code that it replaces. It runs outside the interpreter's lock, so
+that threads do not wait for each other. Modules of kernels import numba, and are imported when first used.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["EXACT_SUMS", "are_available", "compiled", "kernel_module"]
 
-ENABLED = True  # for tests: NumPy gives the same bits
+ENABLED = True  # tests disable them: NumPy gives the same bits
 
-# Compiler options for sums of integers below 2^53: they are exact in every order, with fused multiply-adds too.
+# Compiler options for sums of integers below 2^53: exact in every order, and with fused multiply-adds.
 EXACT_SUMS = {"fastmath": {"reassoc", "contract", "nsz"}}
 
 

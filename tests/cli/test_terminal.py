@@ -32,6 +32,7 @@ def typed(tmp_path):
             screen.sendline(answer)
         screen.expect(pexpect.EOF)
         shown += screen.before
+        screen.wait()  # closing it first could end it by a signal
         screen.close()
         return " ".join(COLOURS.sub("", shown).split()), screen.exitstatus
 

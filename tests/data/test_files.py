@@ -19,9 +19,9 @@ from dpem.engines import LocalEngine, open_rows
 from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
 from dpem.gate.release import ReleaseGate
 from support.blocks import keep_nothing
-from support.sources import LOCAL, NUMBERS, TABLE, made_table
+from support.sources import LOCAL, NUMBERS, TABLE, mixed_table
 
-FRAME = made_table()
+FRAME = mixed_table()
 AGES = Schema({"age": {"kind": "integer", "bounds": [0, 120], "missing": True}})
 
 

@@ -1,4 +1,4 @@
-"""The example gallery: its scripts are whole, and the pages of the docs show pictures that they make.
+"""The example gallery: its scripts are complete, and pages of the docs show their pictures.
 
 `make docs` executes the scripts.
 """
@@ -23,15 +23,15 @@ FIGURES = [
 ]
 
 
-def test_the_gallery_has_its_examples():
-    """Each script has a place in the order of the gallery."""
+def test_the_gallery_lists_every_script():
+    """Each script has a position in the gallery."""
     assert len(SCRIPTS) >= 12
     assert {script.stem for script in SCRIPTS} == {f"plot_{name}" for name in ORDER}
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_an_example_is_a_page(script):
-    """It compiles, and has a title, text between its code, and a picture."""
+def test_an_example_is_a_complete_page(script):
+    """An example compiles, and has a title, text between code, and a picture."""
     source = script.read_text(encoding="utf-8")
     title, line, *text = ast.get_docstring(ast.parse(source)).splitlines()
     assert line == "=" * len(title)
@@ -42,8 +42,8 @@ def test_an_example_is_a_page(script):
 
 
 @pytest.mark.parametrize(("page", "picture", "body"), FIGURES)
-def test_a_figure_of_the_docs_is_made_by_an_example(page, picture, body):
-    """The script makes as many pictures; the figure has an alternative text and links the example."""
+def test_a_figure_in_the_docs_comes_from_an_example(page, picture, body):
+    """The script draws enough pictures; the figure has alternative text and a link to the example."""
     name, number = re.fullmatch(r"/auto_examples/images/sphx_glr_(plot_\w+)_(\d{3})\.png", picture).groups()
     script = ROOT / "examples" / "gallery" / f"{name}.py"
     assert script in SCRIPTS
@@ -53,6 +53,6 @@ def test_a_figure_of_the_docs_is_made_by_an_example(page, picture, body):
 
 
 def test_no_figure_is_missing():
-    """No page holds a placeholder, and the pages show pictures at all."""
+    """No page has a placeholder, and pages do show pictures."""
     assert not [page for page in PAGES if "<!-- figure:" in page.read_text(encoding="utf-8")]
     assert len(FIGURES) >= 10

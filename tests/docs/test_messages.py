@@ -1,4 +1,4 @@
-"""The message catalogue of the documentation: each class of dpem.errors has a real example."""
+"""The documentation shows a real example of each class of dpem.errors."""
 
 import message_catalogue as catalogue
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from dpem import errors
 
 
-def test_every_class_has_an_example():
+def test_every_error_class_has_an_example():
     assert set(catalogue.EXAMPLES) == set(catalogue.classes())
     abstract = set(errors.__all__) - set(catalogue.EXAMPLES)
     assert abstract == {"BudgetError", "DpemError", "DpemWarning"}
@@ -14,12 +14,12 @@ def test_every_class_has_an_example():
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.parametrize("name", catalogue.EXAMPLES)
-def test_the_example_gives_its_own_class(name):
+def test_an_example_raises_its_own_class(name):
     assert len(catalogue.message_of(name)) > 40
     assert catalogue.EXAMPLES[name].remedy.endswith(".")
 
 
-def test_an_example_that_gives_nothing_fails(monkeypatch):
+def test_an_example_that_raises_nothing_fails(monkeypatch):
     monkeypatch.setitem(catalogue.EXAMPLES, "DeltaWarning", catalogue.Example("X.sum()", "Nothing."))
     with pytest.raises(AssertionError, match="gave no DeltaWarning"):
         catalogue.message_of("DeltaWarning")

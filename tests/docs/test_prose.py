@@ -1,4 +1,4 @@
-"""The prose check of `make lint` finds what it is for, and leaves code alone."""
+"""The prose check of `make lint` finds retired phrases and American spelling, and ignores code."""
 
 import sys
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_findings(tmp_path, monkeypatch, suffix, text, found):
     assert found in "".join(lines)
 
 
-def test_messages_of_the_package_are_read_for_retired_phrases(tmp_path, monkeypatch):
+def test_messages_of_the_package_are_checked_for_retired_phrases(tmp_path, monkeypatch):
     monkeypatch.setattr(prose, "ROOT", tmp_path)
     (tmp_path / "src").mkdir()
     for directory, number in ((tmp_path, 0), (tmp_path / "src", 1)):
@@ -44,7 +44,7 @@ def test_messages_of_the_package_are_read_for_retired_phrases(tmp_path, monkeypa
         assert len(list(prose.findings(file))) == number
 
 
-def test_short_words_read_more_easily():
+def test_short_words_have_a_higher_reading_ease():
     plain = "The cat sat. It saw a dog. The dog ran."
     heavy = "Notwithstanding considerable methodological heterogeneity, interpretability deteriorates."
     assert prose.reading_ease(plain) > 80

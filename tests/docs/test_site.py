@@ -1,7 +1,7 @@
 """The built documentation in a real browser: `make docs` builds it, then runs this.
 
-Every page in the sample loads without a failed or foreign request and without a console error, passes axe's
-accessibility rules in light and dark mode, shows its mathematics, and the search finds things.
+Every sampled page loads without failed or external requests and without console errors, and passes axe's
+accessibility rules in light and dark mode. Mathematics is typeset, and the search finds pages.
 """
 
 import threading
@@ -59,7 +59,7 @@ def browser():
 
 @pytest.fixture(params=["light", "dark"])
 def page(browser, address, request):
-    """Return a page; at the end it has made no foreign or failed request and written no error."""
+    """Return a page; at the end, fail on external or failed requests and on console errors."""
     problems = []
     context = browser.new_context(color_scheme=request.param)
     opened = context.new_page()
@@ -81,7 +81,7 @@ def page(browser, address, request):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_loads_alone_and_is_accessible(page, address, name):
+def test_a_page_loads_without_external_requests_and_is_accessible(page, address, name):
     page.goto(address + name, wait_until="networkidle")
     # Without `preload`, since axe would fetch the theme's imported style sheet from a wrong address.
     found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa"], "preload": False})

@@ -1,4 +1,4 @@
-"""Every source and engine gives the same bits as rows in memory: in every sum, and in the released model."""
+"""Every source and engine gives the same bits as rows in memory, in every sum and in the released model."""
 
 from itertools import count
 
@@ -13,14 +13,14 @@ from dpem.errors import AuditFailedError
 from dpem.estimator.trials import NUMBERS, Trial, mixed_table
 from support.blocks import keep_nothing
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS, same_bits, seeded
-from support.sources import LOCAL, VISITS, made_table, visits
+from support.sources import LOCAL, VISITS, visits
 
-TABLE = made_table()
+TABLE = mixed_table()
 
 
 @pytest.fixture(scope="module")
 def in_memory():
-    """Return what each estimator gives for rows in memory, made once."""
+    """Return the cached results of each estimator for rows in memory."""
     made = {}
 
     def fitted(name, **arguments):
@@ -34,12 +34,12 @@ def in_memory():
 
 @pytest.mark.parametrize("name", registry.model_names())
 def test_every_registered_model_conforms(name):
-    """What other packages call for theirs."""
+    """Other packages call the same check for their models."""
     dpem.testing.check_conformance(name)
 
 
-def test_a_model_that_does_not_conform_is_told(monkeypatch):
-    """A fit that is never the same, and a file that holds another model."""
+def test_a_model_that_does_not_conform_raises(monkeypatch):
+    """The check detects a fit that varies between runs, and a file with another model."""
     seeds = count()
 
     def fit(random_state, **arguments):
@@ -61,7 +61,7 @@ def test_a_model_that_does_not_conform_is_told(monkeypatch):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("source", ["parquet files", "csv files", "function of frames"])
-def test_every_estimator_gives_the_same_bits_from_odd_parts(source, name, tmp_path, in_memory):
+def test_every_estimator_gives_the_same_bits_from_uneven_parts(source, name, tmp_path, in_memory):
     X = LOCAL[source](TABLE, tmp_path)
     same_bits(seeded(lambda: ESTIMATORS[name]().fit(X)), in_memory(name))
 
@@ -77,15 +77,15 @@ def test_every_source_gives_the_same_bits(source, name, kept, tmp_path, in_memor
 
 
 @pytest.mark.parametrize("name", BY_ADD_REMOVE)
-def test_private_numbers_of_rows_change_nothing(name, tmp_path, in_memory):
+def test_add_remove_gives_the_same_bits_from_files(name, tmp_path, in_memory):
     X = LOCAL["parquet files"](TABLE, tmp_path)
     fitted = seeded(lambda: ESTIMATORS[name](adjacency="add_remove").fit(X))
     same_bits(fitted, in_memory(name, adjacency="add_remove"))
 
 
 @pytest.mark.parametrize("source", ["parquet", "csv", "batches", "polars", "arrow"])
-def test_dates_and_ways_of_writing_are_read_alike(source, tmp_path):
-    """Dates, durations, separators and words: the same bits from memory, files and batches."""
+def test_every_source_reads_cell_formats_alike(source, tmp_path):
+    """Dates, durations, separators and words give the same bits from memory, files and batches."""
     table = visits()
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_parquet(tmp_path / "t.parquet")

@@ -1,4 +1,4 @@
-"""Dask: the same bits where partitions live, with workers that die, and without any cluster."""
+"""Dask: the same bits on a cluster, with workers that die, and on threads without a cluster."""
 
 import logging
 import os
@@ -20,9 +20,9 @@ from dpem.errors import EngineError, InvalidArgumentError
 from dpem.gate.release import ReleaseGate
 from support.clusters import dask_cluster
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, TABLE, VISITS, made_table, parts, visits
+from support.sources import NUMBERS, TABLE, VISITS, mixed_table, parts, visits
 
-FRAME = made_table()
+FRAME = mixed_table()
 
 
 def frame_of(tables, meta=FRAME):
@@ -38,21 +38,21 @@ def cluster():
 
 @pytest.fixture
 def threads():
-    """Use Dask's threads, although a client of the cluster may be there."""
+    """Use Dask's threads, even if a client of the cluster exists."""
     with dask.config.set(scheduler="threads"):
         yield
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_gives_the_same_bits_on_a_cluster(name, cluster):
-    """Partitions of odd sizes, one empty, one with columns in another order, two with other types."""
+    """Partitions have uneven sizes; one is empty, one has another column order, and two have other types."""
     fitted = seeded(lambda: ESTIMATORS[name]().fit(frame_of(parts(FRAME))))
     same_bits(fitted, seeded(lambda: ESTIMATORS[name]().fit(FRAME)))
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-def test_arrays_and_threads(adjacency, threads):
-    """Without a cluster Dask's threads do; arrays may be cut along both axes."""
+def test_arrays_on_threads_give_the_same_bits(adjacency, threads):
+    """Without a cluster, Dask's threads give the same bits; arrays may be chunked along both axes."""
     assert get_scheduler() is threaded.get
     rows = FRAME[["a", "b", "c"]].to_numpy()
     X = da.from_array(rows, chunks=((1, 200, 402), (2, 1)))
@@ -65,7 +65,7 @@ def test_arrays_and_threads(adjacency, threads):
     same_bits(seeded(lambda: fit(unknown)), seeded(lambda: fit(rows)))
 
 
-def test_functions_of_rows_stay_on_the_cluster(cluster):
+def test_measures_of_rows_run_on_the_cluster(cluster):
     X = frame_of(parts(FRAME))
     (found, sums), (expected, others) = (
         seeded(lambda data=data: dpem.clipped_fraction(data, epsilon=1.0, schema=TABLE))
@@ -91,20 +91,20 @@ def test_models_predict_partition_by_partition(cluster):
         (lambda table: table.assign(b="text"), "numeric column.*'b'"),
     ],
 )
-def test_a_partition_unlike_the_others_is_named_by_its_column(spoil, message, cluster):
+def test_the_error_about_a_different_partition_names_its_column(spoil, message, cluster):
     tables = [FRAME[["a", "b"]][:300], spoil(FRAME[["a", "b"]][300:])]
     X = frame_of(tables, meta=FRAME[["a", "b"]])
     with pytest.raises(InvalidArgumentError, match=message):
         dpem.KMeans(2, epsilon=1.0, bounds=(-3, 3)).fit(X)
 
 
-def test_a_table_without_partitions_is_as_good_as_one_without_rows(threads):
+def test_a_table_without_partitions_is_an_empty_table(threads):
     X = dd.from_pandas(FRAME[["a", "b"]], npartitions=2).partitions[:0]
     model = dpem.KMeans(2, epsilon=1.0, bounds=(-3, 3), adjacency="add_remove").fit(X)
     assert model.n_features_in_ == 2
 
 
-def test_what_is_no_table_is_refused():
+def test_invalid_tables_are_refused():
     with pytest.raises(InvalidArgumentError, match="delayed object"):
         open_rows(dask.delayed(FRAME))
     with pytest.raises(InvalidArgumentError, match="rows and columns"):
@@ -115,15 +115,15 @@ def test_what_is_no_table_is_refused():
         engine_for(open_rows(da.zeros((2, 2)))).sum(None, open_rows(pd.DataFrame({"a": [1.0]})), None)
 
 
-def test_rows_that_do_not_fit_are_made_again(monkeypatch, cluster):
-    """Nothing is kept where memory is short; sums stay the same."""
+def test_rows_that_do_not_fit_into_memory_are_read_again(monkeypatch, cluster):
+    """If memory is short, nothing is cached; sums stay the same."""
     monkeypatch.setattr("dpem.engines.dask_cluster._room", lambda: 0)
     fitted = seeded(lambda: ESTIMATORS["KMeans"]().fit(frame_of(parts(FRAME))))
     same_bits(fitted, seeded(lambda: ESTIMATORS["KMeans"]().fit(FRAME)))
 
 
-def test_dates_and_ways_of_writing_on_a_cluster(cluster):
-    """Dates, durations, separators and words are read alike; a type that cannot hold its kind is refused."""
+def test_a_cluster_reads_cell_formats_alike(cluster):
+    """Dates, durations, separators and words are read alike; a type that does not fit its kind is refused."""
     table = visits()
 
     def fit(X):
@@ -136,11 +136,11 @@ def test_dates_and_ways_of_writing_on_a_cluster(cluster):
         dpem.MixedMixture(schema=whole, epsilon=1.0).fit(dd.from_pandas(table, npartitions=2))
 
 
-# -- workers that die: last, since all tests share them ------------------------------------------------
+# -- workers that die: last, because all tests share them ------------------------------------------------
 
 
-def test_a_worker_that_dies_in_a_fit_changes_nothing(monkeypatch, cluster):
-    """Its partitions are made again elsewhere: the same sums, the same model, one charge."""
+def test_a_worker_that_dies_during_a_fit_changes_no_bits(monkeypatch, cluster):
+    """Another worker computes its partitions again; sums and model are the same, with a single charge."""
     expected = seeded(lambda: ESTIMATORS["GaussianMixture"]().fit(FRAME))
     release, seen = ReleaseGate.release, []
 
@@ -165,14 +165,14 @@ def _dies(table):
 
 
 def test_a_partition_that_kills_every_worker_ends_the_fit(tmp_path, monkeypatch, cluster):
-    """The error says so, without rows; the charge stays on the ledger."""
+    """The error states the cause without rows, and the charge stays on the ledger."""
     budget = {"cap_epsilon": 2.0, "cap_delta": 1e-5, "adjacency": "add_remove"}
     ledger = Ledger.create(tmp_path / "ledger", name="x", **budget)
     tables = [dask.delayed(FRAME[:300]), dask.delayed(_dies)(FRAME[300:])]
     X = dd.from_delayed(tables, meta=FRAME.iloc[:0], verify_meta=False)
     model = dpem.KMeans(2, epsilon=1.0, schema=NUMBERS, ledger=ledger, adjacency="add_remove")
     monkeypatch.setattr(cluster.cluster.scheduler, "allowed_failures", 1)
-    with pytest.raises(EngineError, match="Dask could not go on: KilledWorker") as raised:
+    with pytest.raises(EngineError, match="Dask failed: KilledWorker") as raised:
         model.fit(X)
     assert any("stays charged" in note for note in raised.value.__notes__)
     assert len(ledger.history()) == 1

@@ -1,4 +1,4 @@
-"""Threads on this machine: how many, what is kept, and what happens when something fails."""
+"""Threads on this machine: their number, the cache of rows, and failures."""
 
 import os
 
@@ -21,18 +21,18 @@ X = np.random.default_rng(0).uniform(-1, 1, (1000, 2))
     ("n_jobs", "threads"),
     [(None, CORES), (-1, CORES), (-2, max(1, CORES - 1)), (-1000, 1), (1, 1), (5, 5), (np.int64(3), 3)],
 )
-def test_n_jobs_is_what_it_is_in_scikit_learn(n_jobs, threads):
+def test_n_jobs_has_the_meaning_of_scikit_learn(n_jobs, threads):
     assert thread_count(n_jobs) == LocalEngine(n_jobs).n_jobs == threads
 
 
 @pytest.mark.parametrize("n_jobs", [0, 1.5, "all", True])
-def test_other_n_jobs_are_refused(n_jobs):
+def test_invalid_n_jobs_is_refused(n_jobs):
     with pytest.raises(InvalidArgumentError, match="n_jobs"):
         thread_count(n_jobs)
 
 
 class Counting(TableRows):
-    """Counts how often rows are read."""
+    """Count how often rows are read."""
 
     reads = 0
 
@@ -42,8 +42,8 @@ class Counting(TableRows):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_grid_rows_are_made_once_where_memory_allows(n_jobs, monkeypatch):
-    """Rows beyond the limit are read again on every pass, those before it are not; sums do not change."""
+def test_grid_rows_are_cached_up_to_the_memory_limit(n_jobs, monkeypatch):
+    """Only rows beyond the limit are read again on every pass; sums do not change."""
     with blocks_of(100):
         expected = LocalEngine(1).sum(Sums(2, counted=True), TableRows(X), GRID)
         for n_kept in (0, 4, 10):
@@ -55,8 +55,8 @@ def test_grid_rows_are_made_once_where_memory_allows(n_jobs, monkeypatch):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
-def test_a_failed_pass_leaves_nothing_behind(n_jobs):
-    """The error comes through, threads end, and the next pass reads everything again."""
+def test_a_failed_pass_leaves_no_threads_and_no_cache(n_jobs):
+    """The exception propagates, threads end, and the next pass reads all rows again."""
 
     class Failing(TableRows):
         broken = True
@@ -76,8 +76,8 @@ def test_a_failed_pass_leaves_nothing_behind(n_jobs):
         np.testing.assert_array_equal(found, LocalEngine().sum(Sums(2, counted=False), TableRows(X), GRID))
 
 
-def test_what_is_kept_leaves_room(monkeypatch):
-    """A quarter of what is free, whatever sets the limit, and two gigabytes at most."""
+def test_the_cache_leaves_memory_free(monkeypatch):
+    """The cache takes a quarter of the free memory under every limit, and at most two gigabytes."""
     assert 0 <= memory.bytes_to_keep() <= 1 << 31
     monkeypatch.setattr(memory, "_free", lambda: [1 << 40, 100 << 20])
     assert memory.bytes_to_keep() == 25 << 20

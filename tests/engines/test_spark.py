@@ -1,4 +1,4 @@
-"""Spark: the same bits from executors, with tasks that fail and are tried again."""
+"""Spark: executors give the same bits, also if tasks fail and are retried."""
 
 import os
 import pickle
@@ -21,10 +21,10 @@ from dpem.errors import EngineError, InvalidArgumentError
 from dpem.statistics.simple import Sums
 from support.clusters import require_java, spark_session
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, VISITS, made_table, visits
+from support.sources import NUMBERS, VISITS, mixed_table, visits
 
-FRAME = made_table()
-# PySpark warns of libraries that are newer than it.
+FRAME = mixed_table()
+# PySpark warns about libraries that are newer than PySpark.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning", "ignore::UserWarning"),
 ]
@@ -39,13 +39,13 @@ def spark():
 
 @pytest.fixture(scope="module")
 def table(spark):
-    """Partitions of one row, of none, and of the rest; columns in another order, other types."""
+    """Return a table with partitions of one row, no rows and the rest, in other column orders and types."""
     shuffled = FRAME[list(FRAME.columns[::-1])].astype({"visits": np.int16})
     return joined(spark, [shuffled[:1], shuffled[1:1], shuffled[1:]]).cache()
 
 
 def joined(spark, parts):
-    """Return a DataFrame with these partitions."""
+    """Return a DataFrame with the given partitions."""
     like = spark.createDataFrame(pa.Table.from_pandas(parts[0], preserve_index=False))
     rows = [[tuple(row) for row in part.astype(object).to_numpy().tolist()] for part in parts]
     cut = spark.sparkContext.parallelize(rows, len(rows)).flatMap(lambda part: part)
@@ -56,12 +56,12 @@ def kmeans(**arguments):
     return dpem.KMeans(2, epsilon=1.0, random_state=0, **{"schema": NUMBERS} | arguments)
 
 
-def test_the_table_has_odd_partitions(table):
+def test_the_table_has_uneven_partitions(table):
     sizes = table.rdd.mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect()
     assert sizes == [1, 0, len(FRAME) - 1]
 
 
-def test_the_documented_window_leaves_rows_of_persons_out(spark):
+def test_the_documented_window_limits_the_rows_of_each_person(spark):
     """The Spark snippet of docs/how-to/persons.md runs as printed."""
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "persons.md").read_text()
     code = re.search(r"```python\n(from pyspark.*?)```", page, flags=re.DOTALL).group(1)
@@ -79,15 +79,15 @@ def test_every_estimator_gives_the_same_bits(name, table):
 
 
 def test_many_partitions_are_merged_by_executors(table, monkeypatch):
-    """Private numbers of rows, too, and without a schema."""
+    """Also with a private number of rows, and without a schema."""
     monkeypatch.setattr("dpem.engines.spark_cluster._COLLECTED", 1)
     arguments = {"schema": None, "bounds": (-3, 3), "adjacency": "add_remove"}
     fitted = seeded(lambda: kmeans(**arguments).fit(table.select("a", "b")))
     same_bits(fitted, seeded(lambda: kmeans(**arguments).fit(FRAME[["a", "b"]])))
 
 
-def test_what_executors_run_gives_the_sum_of_rows_in_memory(monkeypatch):
-    """Both steps and the merging, run here: in parts, one of them sent twice, and with one that fails."""
+def test_the_functions_of_executors_give_the_sum_of_rows_in_memory(monkeypatch):
+    """Both steps and the merge run in this process: with parts, one part sent twice, and one that fails."""
     from dpem.engines import spark_cluster
 
     frame, statistic = FRAME[["a", "b"]], Sums(2, counted=False)
@@ -120,8 +120,8 @@ def test_what_executors_run_gives_the_sum_of_rows_in_memory(monkeypatch):
         totals(table)
 
 
-def test_tasks_that_fail_change_nothing(spark, table, tmp_path):
-    """Each partition is tried again after its process died, first when rows and then when sums are made."""
+def test_failed_tasks_change_no_bits(spark, table, tmp_path):
+    """Each partition is retried after its process dies, first during rows and then during sums."""
 
     def die_once(batches):
         from pyspark import TaskContext
@@ -140,7 +140,7 @@ def test_tasks_that_fail_change_nothing(spark, table, tmp_path):
 
 
 def test_a_task_that_always_fails_ends_the_fit(table, tmp_path):
-    """The error tells no rows; the charge stays."""
+    """The error shows no rows, and the charge stays."""
 
     def die(batches):
         for batch in batches:
@@ -148,7 +148,7 @@ def test_a_task_that_always_fails_ends_the_fit(table, tmp_path):
 
     budget = {"cap_epsilon": 2.0, "cap_delta": 1e-5, "adjacency": "add_remove"}
     ledger = Ledger.create(tmp_path / "ledger", name="x", **budget)
-    with pytest.raises(EngineError, match="Spark could not go on") as raised:
+    with pytest.raises(EngineError, match="Spark failed") as raised:
         kmeans(ledger=ledger, adjacency="add_remove").fit(table.mapInArrow(die, table.schema))
     assert "secret" not in str(raised.value)
     assert raised.value.__suppress_context__
@@ -156,7 +156,7 @@ def test_a_task_that_always_fails_ends_the_fit(table, tmp_path):
     assert len(ledger.history()) == 1
 
 
-def test_grid_rows_are_kept_between_sums_and_let_go(table):
+def test_grid_rows_are_cached_between_sums_and_then_released(table):
     source = open_rows(table, NUMBERS)
     engine, grid = engine_for(source), Domain.from_arguments(3, schema=NUMBERS)
     first, second = (engine.sum(Sums(3, counted=False), source, grid) for _ in range(2))
@@ -168,9 +168,9 @@ def test_grid_rows_are_kept_between_sums_and_let_go(table):
     assert not kept.storageLevel.useMemory
 
 
-def test_models_predict_by_executors(table):
+def test_models_predict_on_executors(table):
     model = kmeans().fit(table)
-    with pytest.raises(InvalidArgumentError, match="stay where they are"):
+    with pytest.raises(InvalidArgumentError, match="where they stay"):
         model.predict(table)
 
     def predict(batches):
@@ -195,16 +195,16 @@ def test_the_example_of_the_docs_runs(spark, tmp_path):
     assert names["model"].cluster_centers_.shape == (3, 1)
 
 
-def test_a_table_without_partitions_is_as_good_as_one_without_rows(spark):
+def test_a_table_without_partitions_is_an_empty_table(spark):
     empty = spark.createDataFrame(spark.sparkContext.emptyRDD(), "a double, b double")
     assert kmeans(schema=None, bounds=(-3, 3), adjacency="add_remove").fit(empty).n_features_in_ == 2
 
 
-def test_what_cannot_be_summed_is_refused_before_anything_is_read(spark, table):
+def test_unsupported_tables_are_refused_before_any_row_is_read(spark, table):
     from pyspark.sql import functions
 
     for frame, message in (
-        (table.withColumn("r", functions.rand()), "same whenever Spark makes them"),
+        (table.withColumn("r", functions.rand()), "same whenever Spark computes them"),
         (table.select("a", "a"), "different names"),
         (table.withColumnRenamed("visits", "A"), "different names"),
         (table.select("a"), "without 'c', 'b'"),
@@ -213,14 +213,14 @@ def test_what_cannot_be_summed_is_refused_before_anything_is_read(spark, table):
             kmeans().fit(frame)
     with pytest.raises(InvalidArgumentError, match=r"numeric column.*'ward'"):
         kmeans(schema=None, bounds=(-3, 3)).fit(table.select("a", "ward"))
-    with pytest.raises(InvalidArgumentError, match="DataFrame of Spark"):
+    with pytest.raises(InvalidArgumentError, match="Expected a Spark DataFrame"):
         kmeans().fit(table.rdd)
     odd = joined(spark, [pd.DataFrame({"a.b": [1.0, 2.0], "`c`": [0.5, 0.1]})])
     assert kmeans(schema=None, bounds=(-3, 3)).fit(odd).n_features_in_ == 2
 
 
-def test_dates_and_ways_of_writing(spark):
-    """Dates, durations, separators and words are read alike; a type that cannot hold its kind is refused."""
+def test_executors_read_cell_formats_alike(spark):
+    """Dates, durations, separators and words are read alike; a type that does not fit its kind is refused."""
     table = visits()
     rows = spark.createDataFrame(pa.Table.from_pandas(table, preserve_index=False))
 

@@ -8,7 +8,7 @@ import dpem
 from dpem.testing import insecure_noise
 from support.scikit_learn import checks
 
-_OBJECTS = {"check_dtype_object": "cells are never parsed by looking at them: object arrays are refused"}
+_OBJECTS = {"check_dtype_object": "types are never inferred from cells: object arrays are refused"}
 _VALUES = {"check_estimators_nan_inf": "a private fit never raises on a value: an error would tell of a row"}
 _EMPTY = {
     "check_estimators_empty_data_messages": "under add/remove the number of rows, also none, is private"

@@ -10,7 +10,7 @@ import pytest
 import dpem
 from support.estimators import ESTIMATORS
 from support.model_files import load
-from support.sources import made_table
+from support.sources import mixed_table
 
 KEPT = Path(__file__).parents[1] / "kept"
 EXPECTED = json.loads((KEPT / "expected.json").read_text())
@@ -41,7 +41,7 @@ def test_a_kept_model_is_unchanged(name, ledger):
     model.verify_charge(ledger)
     assert model.charge_.number == kept["record"]
     if hasattr(model, "predict") and getattr(model, "target", 0) is not None:
-        assert len(model.predict(made_table(20))) == 20
+        assert len(model.predict(mixed_table(20))) == 20
 
 
 def test_a_kept_ledger_verifies_and_can_be_charged(ledger):

@@ -1,4 +1,4 @@
-"""A clock that jumps: records keep their order and totals, and say what the clock said."""
+"""If the clock jumps, records keep their order and totals, with the times of the clock."""
 
 import pytest
 
@@ -14,8 +14,8 @@ from dpem.privacy import ledger as ledgers
         ["9999-12-31", "0001-01-01", "9999-12-31", "0001-01-01", "0001-01-01"],
     ],
 )
-def test_order_and_totals_do_not_follow_the_clock(tmp_path, monkeypatch, clock):
-    """Backwards, forwards, standing still: as with a steady clock, but for the times."""
+def test_order_and_totals_do_not_depend_on_the_clock(tmp_path, monkeypatch, clock):
+    """A clock that jumps back or forward, or stands still, changes nothing except the times."""
     times = iter(clock)
     steady = Ledger.create(tmp_path / "steady", name="x", cap_epsilon=2.0, cap_delta=1e-6)
     for i in range(5):

@@ -1,4 +1,4 @@
-"""A disk without room: errors that say so, nothing read that is not charged, nothing half written."""
+"""If the disk is full, errors say so, no row is read without a charge, and no file is left partial."""
 
 import resource
 import sqlite3
@@ -29,7 +29,7 @@ def ledger(tmp_path):
 
 
 def _fit(folder, room, transcript):
-    """Fit with room for files of so many bytes; return what went wrong, and whether rows were read."""
+    """Fit with a limit on the size of files; return the exception, and whether rows were read."""
     warnings.simplefilter("ignore")
     seen, read = [], TableRows.block
 
@@ -52,7 +52,7 @@ def _fit(folder, room, transcript):
 
 @pytest.mark.parametrize("room", [0, 1000, 5000])
 def test_a_charge_that_cannot_be_written_reads_nothing(ledger, tmp_path, room):
-    """No byte can be written, or half of a page, or some pages: an unchanged ledger, no row read."""
+    """With space for no byte, half a page or some pages, the ledger is unchanged and no row is read."""
     error, read = apart(_fit, tmp_path, room, False)
     assert isinstance(error, LedgerError)
     assert "SQLite says" in str(error)
@@ -63,12 +63,12 @@ def test_a_charge_that_cannot_be_written_reads_nothing(ledger, tmp_path, room):
 
 
 def test_a_full_database_keeps_every_charge(ledger, monkeypatch):
-    """SQLite may not add a page: charges go on while they fit; the first that does not is refused whole."""
+    """If SQLite cannot add a page, charges succeed until the pages are full; the next one is refused."""
     connect = sqlite3.connect
 
     def full(*arguments, **named):
         connection = connect(*arguments, **named)
-        connection.execute("PRAGMA max_page_count = 1")  # at least what it has
+        connection.execute("PRAGMA max_page_count = 1")  # at least the existing pages
         return connection
 
     monkeypatch.setattr(sqlite3, "connect", full)
@@ -80,8 +80,8 @@ def test_a_full_database_keeps_every_charge(ledger, monkeypatch):
     assert ledger.history()[: len(charged)] == charged
 
 
-def test_a_transcript_without_room_forgets_no_charge(ledger, tmp_path):
-    """Wherever the room ends, rows are read only under a charge, and the fit goes on when there is room."""
+def test_a_transcript_on_a_full_disk_loses_no_charge(ledger, tmp_path):
+    """At every size limit, rows are read only after a charge, and the fit continues when there is space."""
     ended = []
     for room in (100, 5000, 9000, 12288, 13000, 17000, 21000, 10**6):
         charges = len(ledger.history())
@@ -103,7 +103,7 @@ def _save(path, room):
 
 
 @pytest.mark.parametrize("room", [0, 700])
-def test_a_model_without_room_leaves_what_was_there(tmp_path, room):
+def test_a_failed_save_keeps_the_old_model(tmp_path, room):
     path = tmp_path / "model"
     kmeans().fit(X).save(path)
     before = path.read_bytes()
@@ -123,8 +123,8 @@ def _command(arguments, room):
     [(["sample", "-n", "5000", "-o"], "rows.csv"), (["sample", "-n", "5000", "-o"], "rows.parquet"),
      (["report", "-o"], "report.html")],
 )  # fmt: skip
-def test_commands_leave_no_half_of_an_output(tmp_path, command, output):
-    """They end with the exit code of files."""
+def test_commands_leave_no_partial_output(tmp_path, command, output):
+    """The exit code is that of errors with files."""
     model = dpem.GaussianMixture(1, epsilon=1.0, delta=1e-6, data_norm=2.0, max_iter=1).fit(X)
     model.save(tmp_path / "model")
     given = [command[0], tmp_path / "model", *command[1:], tmp_path / output]
@@ -138,8 +138,8 @@ def _create(path, room):
 
 
 @pytest.mark.parametrize("room", [0, 600, 5000])
-def test_a_ledger_that_cannot_be_made_is_not_there(tmp_path, room):
-    """The owner can make it under the same name when there is room."""
+def test_a_ledger_that_cannot_be_created_leaves_no_file(tmp_path, room):
+    """The same ledger can be created later, when there is space."""
     with pytest.raises(LedgerError, match="SQLite says"):
         apart(_create, tmp_path / "ledger", room)
     assert not list(Path(tmp_path).iterdir())

@@ -1,4 +1,4 @@
-"""Forged models: refused with a clear error, at once, in little memory; nothing in them is executed."""
+"""Forged model files are refused with a clear error, quickly and in little memory, and never executed."""
 
 import copy
 import pickle
@@ -16,13 +16,13 @@ from support.model_files import content, header, load, npy, same, saved, text, w
 
 
 def refused(name, path, message="Expected"):
-    """Load a file, which must fail as a model file: within a second (of this process) and 40 MB."""
+    """Load a file, which must raise `ModelFileError` in a short time and 40 MB."""
     tracemalloc.start()
     started = time.process_time()
     try:
         with pytest.raises(ModelFileError, match=message) as caught:
             load(name, path)
-        assert time.process_time() - started < 20  # not minutes
+        assert time.process_time() - started < 20  # seconds of processor time, not minutes
         assert tracemalloc.get_traced_memory()[1] < 40e6
     finally:
         tracemalloc.stop()
@@ -30,7 +30,7 @@ def refused(name, path, message="Expected"):
 
 
 class Trap:
-    """Writes a file where it is unpickled."""
+    """Write a file when unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -48,7 +48,7 @@ def members(name):
 
 
 @pytest.mark.parametrize("evil", ["../../evil", "/etc/evil", "a/b", "..\\evil", "C:\\evil", "evil", "evil\0"])
-def test_other_members_are_refused_and_nothing_is_unpacked(evil, tmp_path):
+def test_unknown_members_are_refused_and_never_unpacked(evil, tmp_path):
     path = tmp_path / "folder" / "model"
     path.parent.mkdir()
     write_members(path, [*members("KMeans").items(), (f"{evil}.npy", npy(np.zeros(3)))])
@@ -58,8 +58,8 @@ def test_other_members_are_refused_and_nothing_is_unpacked(evil, tmp_path):
     refused("PrivateEM", path)
 
 
-def test_links_and_doubled_members_are_refused(tmp_path):
-    """A link stays text, and no second member replaces a first one."""
+def test_links_and_duplicate_members_are_refused(tmp_path):
+    """Links are not followed, and a second member cannot replace the first one of the same name."""
     link = zipfile.ZipInfo("cluster_centers_.npy")
     link.external_attr = (stat.S_IFLNK | 0o777) << 16
     rest = {name: member for name, member in members("KMeans").items() if name != link.filename}
@@ -71,7 +71,7 @@ def test_links_and_doubled_members_are_refused(tmp_path):
 
 
 def test_pickles_are_never_read(tmp_path):
-    """As an array of objects, as a member, as the metadata, as the whole file."""
+    """A pickle may be an array of objects, a member, the metadata or the whole file."""
     trap, evil = tmp_path / "executed", tmp_path / "evil"
     objects = np.array([Trap(trap)], dtype=object)
     whole = members("KMeans")
@@ -105,15 +105,15 @@ def test_pickles_are_never_read(tmp_path):
         b"",
     ],
 )
-def test_claims_of_a_header_are_compared_with_what_is_there(claim, tmp_path):
-    """A trillion numbers, objects, text, none: refused before memory is taken."""
+def test_headers_are_compared_with_the_content(claim, tmp_path):
+    """Headers that claim a trillion numbers, objects or text are refused before memory is allocated."""
     for name in ("cluster_centers_.npy", "metadata.npy"):
         write_members(tmp_path / "model", [*(members("KMeans") | {name: claim + bytes(24)}).items()])
         refused("KMeans", tmp_path / "model")
 
 
-def test_bombs_are_refused_by_their_claims(tmp_path):
-    """A megabyte that would become more than a file may claim; metadata that would become half a gigabyte."""
+def test_zip_bombs_are_refused_by_their_claimed_size(tmp_path):
+    """A small array would unpack to more than the limit, and metadata to half a gigabyte."""
     bomb = header((2**25,)) + bytes(2**28)
     write_members(tmp_path / "array", [*(members("KMeans") | {"cluster_centers_.npy": bomb}).items()])
     del bomb
@@ -145,14 +145,14 @@ def test_bombs_are_refused_by_their_claims(tmp_path):
         {"format": 1, "model": "dpem.KMeans", "parameters": []},
     ],
 )
-def test_metadata_that_is_none(metadata, tmp_path):
-    """Nested beyond the stack, not finite, of another type, of no known model."""
+def test_invalid_metadata_is_refused(metadata, tmp_path):
+    """Invalid metadata is nested too deeply, not finite, of another type, or of an unknown model."""
     write(tmp_path / "model", metadata, content("KMeans")[1])
     refused("KMeans", tmp_path / "model")
 
 
 def _paths(tree, at=()):
-    """Yield the place of everything in a tree of JSON."""
+    """Yield the path of every value in a JSON tree."""
     if at:
         yield at
     keys = tree.keys() if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
@@ -178,8 +178,8 @@ HOSTILE = [None, True, -1, 0, 10**40, 1e308, "", "x", [], [[1]], {}, {"event": "
 @pytest.mark.parametrize(
     "name", ["KMeans", "GaussianMixture", "MixedMixture", "PoissonMixture", "paper.KMeans"]
 )
-def test_any_part_of_the_metadata_may_be_wrong(name, tmp_path):
-    """Every place in it, replaced by something hostile or left out: refused, or the claims are the same."""
+def test_every_value_of_the_metadata_is_validated(name, tmp_path):
+    """With any value replaced or missing, the file is refused or its claims are unchanged."""
     metadata, arrays = content(name)
     model, path = saved(name)[1], tmp_path / "model"
     for i, at in enumerate(_paths(metadata)):
@@ -194,7 +194,7 @@ def test_any_part_of_the_metadata_may_be_wrong(name, tmp_path):
         except ModelFileError:
             continue
         if found.privacy_.insecure_noise:
-            continue  # whoever says that of a model claims nothing
+            continue  # a statement without privacy claims nothing
         assert all(getattr(found.privacy_, claim) == getattr(model.privacy_, claim) for claim in CLAIMS), at
         assert INFORM & set(at) or same(found, model), at
 
@@ -225,8 +225,8 @@ def test_any_part_of_the_metadata_may_be_wrong(name, tmp_path):
         (("charge",), {"ledger": "x", "number": 0, "hash": ""}),
     ],
 )
-def test_claims_that_contradict_each_other(place, value, tmp_path):
-    """A statement for less than the plan cost, other columns, another relation, an unknown argument."""
+def test_contradictory_claims_are_refused(place, value, tmp_path):
+    """The statement is below the plan's cost, or columns, relation or arguments differ."""
     metadata, arrays = content("KMeans")
     inner = metadata
     for key in place[:-1]:
@@ -236,8 +236,8 @@ def test_claims_that_contradict_each_other(place, value, tmp_path):
     refused("KMeans", tmp_path / "model", "intact model")
 
 
-def test_many_events_do_not_keep_an_accountant_busy(tmp_path):
-    """A plan of a hundred thousand stages would take minutes to account for; categories alike."""
+def test_files_with_too_many_events_are_refused(tmp_path):
+    """Accounting for a hundred thousand stages would take minutes; too many categories are refused too."""
     metadata, arrays = content("KMeans")
     stage = metadata["plan"]["stages"][0]
     stages = [
@@ -258,7 +258,7 @@ def test_many_events_do_not_keep_an_accountant_busy(tmp_path):
 
 
 def changes(array):
-    """Yield an array with other numbers, shapes and types than any model has."""
+    """Yield copies of an array with invalid values, shapes and types."""
     numbers = array.astype(float)
     for value in (np.nan, np.inf, -np.inf):
         changed = numbers.copy()
@@ -272,12 +272,12 @@ def changes(array):
     yield np.zeros((0,) * max(array.ndim, 1))
 
 
-HOLES = ("dependence", "misfit", "smoothing")  # they may lack numbers, and nothing is computed with them
+HOLES = ("dependence", "misfit", "smoothing")  # may contain NaN; nothing is computed with them
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_arrays_of_other_shapes_types_and_numbers(name, tmp_path):
-    """Each array missing, and with numbers that are none, in turn."""
+def test_arrays_of_invalid_shapes_types_and_values(name, tmp_path):
+    """Each array in turn is left out, or gets an invalid shape, type or value."""
     metadata, arrays = content(name)
     path = tmp_path / "model"
     for key, array in arrays.items():
@@ -318,15 +318,15 @@ def test_arrays_of_other_shapes_types_and_numbers(name, tmp_path):
         ("MixedMixture", "smoothing", lambda s: np.array(-1.0)),
     ],
 )
-def test_numbers_that_no_model_has(name, key, change, tmp_path):
-    """Weights that are none, covariances that are not positive definite, probabilities beyond 1."""
+def test_invalid_parameters_are_refused(name, key, change, tmp_path):
+    """Invalid weights, covariances that are not positive definite and probabilities above 1 are refused."""
     metadata, arrays = content(name)
     write(tmp_path / "model", metadata, arrays | {key: change(arrays[key])})
     refused(name, tmp_path / "model", "intact model")
 
 
 def test_a_forged_name_does_not_hide_an_array(tmp_path):
-    """A block under another name is not left out: whatever is there must be expected."""
+    """An array under an unexpected name is refused, not ignored."""
     metadata, arrays = content("MixedMixture")
     write(tmp_path / "model", metadata, arrays | {"block_7_weights": np.ones(1)})
     refused("MixedMixture", tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Fits killed at random lines and moments: what was read is charged, and no half of a file is a model."""
+"""Fits killed at random lines and times: every read is charged, and no partial file loads as a model."""
 
 import os
 import random
@@ -19,11 +19,11 @@ from dpem.gate.release import ReleaseGate
 from support import killed_fits
 from support.estimators import ESTIMATORS, Mean
 
-KILLED = {"KMeans": 6, "GaussianMixture": 3, "MixedMixture": 9, "PrivateEM": 9}  # a slower one less often
+KILLED = {"KMeans": 6, "GaussianMixture": 3, "MixedMixture": 9, "PrivateEM": 9}  # slow estimators less often
 
 
 def run(folder, *names):
-    """Kill fits in a process of its own, whose forked children share no thread with this one."""
+    """Kill fits in a separate process, whose forked children share no thread with this one."""
     program = [sys.executable, killed_fits.__file__, str(folder), str(random.randrange(10**6)), *names]
     path = os.pathsep.join([str(Path(killed_fits.__file__).parents[1]), *sys.path])
     return subprocess.run(
@@ -36,12 +36,12 @@ def noted(folder, word):
 
 
 def charged(ledger):
-    """Return how often each fit was charged, by the name that it gave itself."""
+    """Return the number of charges of each fit, by its purpose."""
     return Counter(spend.purpose.partition(": ")[2] for spend in ledger.history())
 
 
 def forgotten(folder, ledger):
-    """Return the fits that read rows, or wrote a model, and are on no ledger."""
+    """Return the fits that read rows or wrote a model without a charge."""
     written = {file.stem for file in models(folder)}
     return {*noted(folder, "read"), *noted(folder, "saved"), *written} - charged(ledger).keys()
 
@@ -60,21 +60,21 @@ def ledger(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
-def test_nothing_spent_is_forgotten_and_no_half_is_read(ledger, tmp_path):
-    """Four estimators, resumable and not, some seventy kills: they lose budget at worst, never a charge."""
+def test_a_killed_fit_loses_no_charge_and_leaves_no_partial_model(ledger, tmp_path):
+    """About seventy kills of four estimators, resumable or not, lose budget at worst, never a charge."""
     ended = run(tmp_path, *(f"{name}={times}" for name, times in KILLED.items()))
     assert ended.returncode == 0, ended.stderr
-    assert int(ended.stdout) >= 54  # those at a line; a moment may come too late
+    assert int(ended.stdout) >= 54  # kills at a line; a timed kill may come too late
     ledger.verify()
     assert not forgotten(tmp_path, ledger)
     counts = charged(ledger)
-    # A resumable fit is paid for once, but for those killed between the ledger and the transcript.
-    assert all(count == 1 or (fit.endswith("goes on") and count <= 10) for fit, count in counts.items())
-    assert all(f"{name} goes on" in noted(tmp_path, "saved") for name in KILLED)
+    # A resumable fit is charged once, except if it is killed between the ledger and the transcript.
+    assert all(count == 1 or (fit.endswith("resumed") and count <= 10) for fit, count in counts.items())
+    assert all(f"{name} resumed" in noted(tmp_path, "saved") for name in KILLED)
     assert {file.stem for file in models(tmp_path)} >= set(noted(tmp_path, "saved"))
     for file in models(tmp_path):
         loaded(file).verify_charge(ledger)
-    for file in tmp_path.glob(".*.model"):  # what a killed process was writing, beside its place
+    for file in tmp_path.glob(".*.model"):  # temporary files of killed processes
         with suppress(ModelFileError):
             loaded(file).verify_charge(ledger)
     head = ledger.head()
@@ -84,8 +84,8 @@ def test_nothing_spent_is_forgotten_and_no_half_is_read(ledger, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.DpemWarning")
-def test_the_check_finds_a_fit_that_charges_late(ledger, tmp_path, monkeypatch):
-    """A gate that pays when it is closed, killed at its first read: the check above would see it."""
+def test_a_fit_that_charges_late_is_detected(ledger, tmp_path, monkeypatch):
+    """The check above detects a gate that charges on closing and is killed at its first read."""
 
     def killed():
         def die(self):

@@ -1,4 +1,4 @@
-"""Damaged ledgers and transcripts: cut or flipped, they are refused, or say what they said before."""
+"""Truncated ledgers and transcripts, or ones with a flipped bit, are refused or read unchanged."""
 
 import random
 import warnings
@@ -15,7 +15,7 @@ X = np.random.default_rng(0).normal(0, 0.3, (300, 2))
 
 
 def damaged(content, n, seed):
-    """Yield files that were cut, and files with one bit flipped."""
+    """Yield truncated files, and files with one flipped bit."""
     chance = random.Random(seed)
     for length in chance.sample(range(len(content)), n // 3):
         yield content[:length]
@@ -25,8 +25,8 @@ def damaged(content, n, seed):
         yield bytes(flipped)
 
 
-def test_a_damaged_ledger_never_forgets_a_charge(tmp_path):
-    """Opened, verified, read and charged again: an error of this package, or every record as it was."""
+def test_a_damaged_ledger_never_loses_a_charge(tmp_path):
+    """Opening, verifying, reading and charging raise an error of dpem, or every record is unchanged."""
     ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=5.0, cap_delta=1e-6)
     for i in range(12):
         ledger.spend(GaussianEvent(50.0 + i), purpose=f"release {i}")
@@ -45,8 +45,8 @@ def test_a_damaged_ledger_never_forgets_a_charge(tmp_path):
 
 
 @pytest.mark.parametrize("bit", [7, 0])
-def test_text_that_became_something_else(tmp_path, bit):
-    """Every place where one flip turns text into bytes, or SQLite's own words into what is no text."""
+def test_damaged_text_in_a_ledger_is_detected(tmp_path, bit):
+    """A flipped bit may turn text into bytes, or SQLite's own text into invalid UTF-8."""
     ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=5.0, cap_delta=1e-6)
     ledger.spend(GaussianEvent(50.0), purpose="release")
     content, path = ledger.path.read_bytes(), tmp_path / "damaged"
@@ -62,8 +62,8 @@ def test_text_that_became_something_else(tmp_path, bit):
             continue
 
 
-def test_a_damaged_transcript_never_gives_another_fit(tmp_path):
-    """A fit that goes on from it is the same to the last bit, is refused, or begins anew and is paid for."""
+def test_a_damaged_transcript_never_gives_a_different_fit(tmp_path):
+    """A fit from it is identical to the last bit, is refused, or starts again and is charged."""
     ledger = Ledger.create(tmp_path / "ledger", name="x", cap_epsilon=50.0, cap_delta=1e-6)
     path = tmp_path / "transcript"
 
@@ -88,5 +88,5 @@ def test_a_damaged_transcript_never_gives_another_fit(tmp_path):
             np.testing.assert_array_equal(found.cluster_centers_, model.cluster_centers_)
             assert found.charge_ == model.charge_
         else:
-            assert not damage  # an empty file is a new one
+            assert not damage  # an empty file is a new transcript
     assert refused > 12

@@ -1,4 +1,4 @@
-"""Memory that ends in the middle of a fit: the charge stays, and no file is left half written."""
+"""If memory runs out during a fit, the charge stays, and no partial file is left."""
 
 import resource
 import warnings
@@ -13,13 +13,13 @@ from support.processes import Died, apart, limited
 
 
 def _size():
-    """Return the address space that this process has."""
+    """Return the size of this process's address space."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     return pages * resource.getpagesize()
 
 
 def _fit(folder, n_jobs, n_rows):
-    """Fit blocks of rows, the last of them large, with little more memory than a small fit takes."""
+    """Fit blocks of rows, the last one large, with little more memory than a small fit needs."""
     warnings.simplefilter("ignore")
 
     def blocks():
@@ -30,7 +30,7 @@ def _fit(folder, n_jobs, n_rows):
     model = dpem.KMeans(
         3, epsilon=1.0, delta=1e-6, schema=dpem.Schema(names), adjacency="add_remove", n_jobs=n_jobs
     )
-    model.fit(np.zeros((9000, 4)))  # linear algebra takes its memory once, and would wait for it for ever
+    model.fit(np.zeros((9000, 4)))  # linear algebra allocates its memory once, and would wait for it forever
     model.set_params(ledger=folder / "ledger")
     with limited(resource.RLIMIT_AS, _size() + 2**26):
         model.fit(blocks)
@@ -39,7 +39,7 @@ def _fit(folder, n_jobs, n_rows):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_fit_without_memory_stays_charged(tmp_path, n_jobs):
-    """It ends with an error, in a worker too, and can be made again where there is memory."""
+    """The fit raises, also from a worker, and succeeds later with enough memory."""
     terms = {"name": "x", "cap_epsilon": 3.0, "cap_delta": 1e-6, "adjacency": "add_remove"}
     ledger = Ledger.create(tmp_path / "ledger", **terms)
     with pytest.raises((MemoryError, Died)) as caught:

@@ -1,4 +1,4 @@
-"""Damaged models: cut anywhere, or with one bit flipped, a file is refused or gives the same model."""
+"""A model file that is truncated or has a flipped bit is refused or gives the same model."""
 
 import os
 import random
@@ -13,8 +13,8 @@ from support.model_files import load, same, saved
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_no_part_of_a_file_is_read_as_whole(name, tmp_path):
-    """Cut at some 25 lengths, the last bytes among them."""
+def test_truncated_files_are_refused(name, tmp_path):
+    """Files are cut at about 25 lengths, including the last bytes."""
     content, model = saved(name)
     path = tmp_path / "model"
     path.write_bytes(content)
@@ -28,8 +28,8 @@ def test_no_part_of_a_file_is_read_as_whole(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_flipped_bit_never_gives_another_model(name, tmp_path):
-    """50 of them: an error of model files and no other, or the model to the last bit."""
+def test_a_flipped_bit_never_gives_a_different_model(name, tmp_path):
+    """For each of 50 flips, loading raises `ModelFileError` or gives the same model to the last bit."""
     content, model = saved(name)
     path, chance = tmp_path / "model", random.Random(name)
     refused = 0
@@ -44,16 +44,16 @@ def test_a_flipped_bit_never_gives_another_model(name, tmp_path):
     assert refused > 12
 
 
-def test_what_is_no_regular_file_is_not_read(tmp_path):
-    """Reading a pipe would wait for ever, and a device may never end."""
+def test_only_regular_files_are_read(tmp_path):
+    """Reading a pipe would wait forever, and a device may never end."""
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, "/dev/zero"):
         with pytest.raises(ModelFileError, match="not a regular file"):
             dpem.load(path)
 
 
-def test_a_model_larger_than_a_small_file_may_claim_is_saved_and_loaded(tmp_path, monkeypatch):
-    """Beyond that limit arrays are not compressed, so that a file weighs what it claims."""
+def test_models_beyond_the_limit_of_compression_are_saved_and_loaded(tmp_path, monkeypatch):
+    """Arrays beyond the limit are not compressed, so that the file is as large as its header claims."""
     model = saved("GaussianMixture")[1]
     monkeypatch.setattr("dpem.estimator.files._MEMORY_LIMIT", 100)
     model.save(tmp_path / "model")

@@ -1,8 +1,8 @@
-"""dpem leaves the process of its user as it was, after every public operation, failure and mix of threads.
+"""dpem leaves process-wide state unchanged after every public operation, failure and mix of threads.
 
-Warning filters, logging, signals, thread pools, NumPy's error state and the like are shared by everything
-that runs in a process. A library that leaves something there breaks code that has nothing to do with it.
-Operations run in processes of their own (`support.public_operations`): pytest replaces filters and streams.
+Warning filters, logging, signals, thread pools, NumPy's error state and similar settings are shared by all
+code of a process. A library that changes them breaks unrelated code. The operations run in separate
+processes (`support.public_operations`), because pytest replaces warning filters and streams.
 """
 
 import json
@@ -26,7 +26,7 @@ AT_ONCE = ["warning filters", "warning functions", "thread pools", "umask", "int
 
 
 def started(part, folder):
-    """Start a part of the program in an empty folder, with more than one thread in every pool."""
+    """Start a part of the program in an empty folder, with several threads in every pool."""
     for name in ("working", "temporary"):
         (folder / name).mkdir()
     without = ("PYTHONWARNINGS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "DPEM_DEBUG")
@@ -46,7 +46,7 @@ def started(part, folder):
 
 
 def found_by(process, folder):
-    """Return what the program found: for each group, the differences of each operation."""
+    """Return the differences by group and operation."""
     assert process.wait() == 0, (folder / "said").read_text()[-2000:]
     groups = json.loads((folder / "result.json").read_text())
     return {
@@ -57,7 +57,7 @@ def found_by(process, folder):
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """Run all operations once, in two processes beside each other."""
+    """Run all operations once, in two parallel processes."""
     folders = {part: tmp_path_factory.mktemp(part) for part in GROUPS}
     processes = {part: started(part, folder) for part, folder in folders.items()}
     try:
@@ -70,13 +70,13 @@ def found(tmp_path_factory):
 
 @pytest.mark.parametrize(("part", "group"), [(part, group) for part in GROUPS for group in GROUPS[part]])
 def test_no_operation_changes_the_process(found, part, group):
-    """State before and after each operation is the same, bit by bit and object by object."""
+    """The state before and after each operation is the same, bit by bit and object by object."""
     changed = {name: lines[:5] for name, lines in found[part][group].items() if lines}
     assert not changed, f"{len(changed)} of {len(found[part][group])}:\n{json.dumps(changed, indent=1)}"
 
 
-def test_every_group_is_looked_at(found):
-    """No group runs unseen: the test above names all of them."""
+def test_every_group_of_operations_is_checked(found):
+    """The parameters of the test above name all groups."""
     assert found["estimators"].keys() == set(GROUPS["estimators"])
     assert found["rest"].keys() - {"import"} == set(GROUPS["rest"])
     assert sum(len(entries) for groups in found.values() for entries in groups.values()) > 800
@@ -90,26 +90,26 @@ def leaks(tmp_path_factory):
 
 @pytest.mark.parametrize("kind", STATE)
 def test_a_leak_of_each_kind_is_found(leaks, kind):
-    """An operation that changes one kind of state is reported for it, and the next one is not."""
+    """An operation that changes one kind of state is reported for that kind, and the next one is not."""
     assert any(line.startswith(f"{kind}: ") for line in leaks["leaks"][kind])
 
 
 @pytest.mark.parametrize("kind", AT_ONCE)
 def test_a_leak_between_threads_is_found(leaks, kind):
-    """Switches that are put back are clean in one thread, and leak where two threads cross."""
+    """A switch that is restored afterwards is clean in one thread, but leaks if two threads interleave."""
     assert leaks["alone"][kind] == []
     assert any(line.startswith(f"{kind}: ") for line in leaks["at once"][kind])
 
 
-def test_lost_and_overheard_warnings_are_found(leaks):
-    """The main thread misses a warning that another thread hides or takes, and hears one of a row."""
-    assert "not heard: ExpectedWarning" in str(leaks["warnings"]["hidden"])
-    assert "not heard: ExpectedWarning" in str(leaks["warnings"]["taken"])
-    assert "heard: the model says of a row" in str(leaks["warnings"]["of a row"])
+def test_lost_and_leaked_warnings_are_found(leaks):
+    """A thread may hide or take a warning of the main thread, or leak a warning about a row."""
+    assert "missed warning: ExpectedWarning" in str(leaks["warnings"]["hidden"])
+    assert "missed warning: ExpectedWarning" in str(leaks["warnings"]["taken"])
+    assert "leaked warning: the model warns about a row" in str(leaks["warnings"]["of a row"])
     assert leaks["warnings"]["none"] == []
 
 
-def test_an_operation_that_ends_otherwise_is_found(leaks):
-    """An exception that nobody expects, and one that does not come, are reported."""
+def test_unexpected_outcomes_of_operations_are_found(leaks):
+    """An unexpected exception and a missing expected exception are reported."""
     assert "ZeroDivisionError" in str(leaks["failures"]["an exception"])
     assert "nothing was raised" in str(leaks["failures"]["no exception"])

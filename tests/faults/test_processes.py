@@ -1,4 +1,4 @@
-"""Fork, spawn and threads: noise is never repeated, one ledger serves all, and no mode leaks."""
+"""Fork, spawn and threads: noise is never repeated, ledgers can be shared, and no mode leaks."""
 
 import multiprocessing
 import os
@@ -34,7 +34,7 @@ def ledger(tmp_path):
 
 
 def _forked(folder):
-    """Draw noise and fit, before a fork and then in three children and here."""
+    """Draw noise and fit before a fork, and then in three children and in the parent."""
     warnings.simplefilter("ignore")
 
     def draw(name):
@@ -47,8 +47,8 @@ def _forked(folder):
     return [end(number) for number in children]
 
 
-def test_forked_processes_draw_noise_of_their_own(tmp_path):
-    """No number that any of them draws is another's, whatever was drawn before the fork."""
+def test_forked_processes_draw_different_noise(tmp_path):
+    """No two processes draw the same number, whatever was drawn before the fork."""
     assert apart(_forked, tmp_path) == [0, 0, 0]
     drawn = np.stack([np.frombuffer(file.read_bytes()) for file in tmp_path.iterdir()])
     assert drawn.shape == (5, 8)
@@ -56,7 +56,7 @@ def test_forked_processes_draw_noise_of_their_own(tmp_path):
 
 
 def _forked_within(path):
-    """Fork while sums are made, and go on with the fit in both processes."""
+    """Fork while sums are computed, and continue the fit in both processes."""
     warnings.simplefilter("ignore")
     make, ours, seen = LocalEngine.sum, os.getpid(), []
 
@@ -74,14 +74,14 @@ def _forked_within(path):
     return os.waitstatus_to_exitcode(os.waitpid(seen[3], 0)[1])
 
 
-def test_a_fit_that_is_forked_goes_on_in_one_process_alone(ledger):
-    """Both would release the rest of the plan, for one charge."""
+def test_a_forked_fit_continues_in_one_process_only(ledger):
+    """Otherwise both processes would release the rest of the plan for one charge."""
     assert apart(_forked_within, ledger.path) == 3
     assert len(ledger.history()) == 1
 
 
 def test_a_ledger_can_be_used_after_a_fork(ledger):
-    """One object, opened before; each charge has its number, in whichever process."""
+    """The ledger is opened before the fork; charges of all processes have consecutive numbers."""
     ledger.spend(GaussianEvent(100.0), purpose="before")
     children = [child(lambda: ledger.spend(GaussianEvent(100.0), purpose="child")) for _ in range(4)]
     ledger.spend(GaussianEvent(100.0), purpose="parent")
@@ -104,7 +104,7 @@ def test_a_ledger_can_be_sent_to_a_spawned_process(ledger):
 
 
 def test_threads_with_one_ledger_never_overspend(ledger):
-    """More fits at once than the cap pays for: as many succeed as fit one after the other, and no more."""
+    """Of more concurrent fits than the cap covers, exactly as many succeed as in sequence."""
 
     def fit(number):
         try:
@@ -122,8 +122,8 @@ def test_threads_with_one_ledger_never_overspend(ledger):
         model.verify_charge(ledger)
 
 
-def test_what_one_thread_records_is_its_own(ledger):
-    """Seeded noise and recording in one thread, while others fit: their models and charges are private."""
+def test_seeded_noise_and_recordings_stay_in_their_thread(ledger):
+    """While one thread has seeded noise and a recording, fits in other threads are private and charged."""
     inside, fitted = threading.Barrier(4), threading.Barrier(4)
 
     def secure():

@@ -1,4 +1,4 @@
-"""A ledger, transcript or folder that this user may not write: nothing is read, and nothing is lost."""
+"""If a ledger, transcript or folder is read-only, no row is read, and nothing is lost."""
 
 import codecs
 import os
@@ -24,7 +24,7 @@ def kmeans(**arguments):
 
 @pytest.fixture
 def folder():
-    """Make a folder that others may look into, unlike those of pytest; permissions do not stop root."""
+    """Create a folder that other users may read, unlike those of pytest; root ignores permissions."""
     with tempfile.TemporaryDirectory() as name:
         path = Path(name)
         Ledger.create(path / "ledger", name="x", cap_epsilon=9.0, cap_delta=1e-6)
@@ -39,7 +39,7 @@ def _without_rights(use, folder):
         raise AssertionError("A row was read.")
 
     TableRows.block = refuse
-    codecs.lookup("cp437")  # of zip files; the library may be out of sight in a moment
+    codecs.lookup("cp437")  # used by zip files; the library may be unreadable below
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(NOBODY)
@@ -71,8 +71,8 @@ def _load(folder):
 
 
 @pytest.mark.parametrize(("of_file", "of_folder"), [(0o444, 0o777), (0o444, 0o555), (0o666, 0o555)])
-def test_a_ledger_that_cannot_be_written_pays_for_nothing(folder, of_file, of_folder):
-    """The file is read-only, or its folder (then SQLite has no journal); whoever may read can still look."""
+def test_a_read_only_ledger_cannot_be_charged(folder, of_file, of_folder):
+    """The file or its folder (then SQLite has no journal) is read-only; the ledger can still be read."""
     (folder / "ledger").chmod(of_file)
     folder.chmod(of_folder)
     with pytest.raises(LedgerError, match="Nothing was released"):
@@ -84,8 +84,8 @@ def test_a_ledger_that_cannot_be_written_pays_for_nothing(folder, of_file, of_fo
 @pytest.mark.parametrize(
     ("use", "error"), [(_resume, ResumeFileError), (_save, OutputError), (_load, ModelFileError)]
 )
-def test_other_files_say_what_is_wrong(folder, use, error):
-    """Nothing is charged, and what is there stays."""
+def test_errors_about_other_read_only_files(folder, use, error):
+    """Nothing is charged, and existing files stay."""
     if use is _load:
         (folder / "model").chmod(0o000)
     folder.chmod(0o555)

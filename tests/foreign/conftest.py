@@ -1,4 +1,4 @@
-"""Scikit-learn's own fixtures, and the exclusions of each module, for its tests that run here on dpem."""
+"""Scikit-learn's fixtures, and the exclusions of each module, for running its tests on dpem."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ FOLDER = Path(__file__).parent
 
 @pytest.fixture
 def global_dtype():
-    """Return the type of scikit-learn's tests unless asked otherwise; dpem works in no other."""
+    """Return the default type of scikit-learn's tests, the only one that dpem computes in."""
     return np.float64
 
 
 @pytest.fixture
 def global_random_seed():
-    """Return the seed that scikit-learn's tests have by default."""
+    """Return the default seed of scikit-learn's tests."""
     return 42
 
 
 @pytest.fixture(autouse=True)
 def _seeded():
-    """Seed NumPy's global generator, from which tests without a seed draw: every run is the same."""
+    """Seed NumPy's global generator for tests without a seed, so that every run is the same."""
     generator = np.random.mtrand._rand
     state = generator.get_state()
     generator.seed(42)
@@ -31,7 +31,7 @@ def _seeded():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out cases that do not apply; mark those that fail for a known defect."""
+    """Deselect cases that do not apply; mark those that fail because of a known defect."""
     kept, left_out = [], []
     for item in items:
         if item.path.parent != FOLDER or not hasattr(item, "originalname"):
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(config, items):
         defect = suite.known_defects.get(item.name, suite.known_defects.get(item.originalname))
         if defect is not None:
             item.add_marker(pytest.mark.xfail(reason=defect, strict=True))
-        # Many of these tests stop a fit early on purpose, and in scikit-learn warnings are no errors.
+        # Many of these tests stop a fit early on purpose, and warnings are not errors in scikit-learn.
         item.add_marker(pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"))
         kept.append(item)
     if left_out:

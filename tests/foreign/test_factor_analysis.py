@@ -11,7 +11,7 @@ SUITE = ForeignTests(
     FactorAnalysis,
     not_applicable={},
     known_defects={},
-    # The rest of that test is about models without factors and about rotations.
+    # The rest of the test is about models without factors and about rotations.
     up_to={"test_factor_analysis": "n_components=0"},
 )
 globals().update(SUITE.collected())

@@ -6,10 +6,10 @@ from support.foreign_tests import ForeignTests
 from support.plain_estimators import GaussianMixture
 
 _HELPERS = "it tests private functions of scikit-learn, not the estimator"
-_PRECISIONS = "dpem has no precisions_init: a fit starts from k-means, with means_init at most"
-_STEPS = "dpem takes at least one step, so max_iter=0 is refused"
-_BOUND = "dpem keeps no lower_bound_: a training likelihood is not private, and no fit has one"
-_ARRAY_API = "dpem computes on NumPy arrays; tensors have estimators of their own"
+_PRECISIONS = "dpem has no precisions_init: a fit starts from k-means or from means_init"
+_STEPS = "dpem runs at least one step, so max_iter=0 is refused"
+_BOUND = "dpem has no lower_bound_, because a training likelihood is not private"
+_ARRAY_API = "dpem computes on NumPy arrays; tensors are tested separately"
 
 SUITE = ForeignTests(
     "sklearn.mixture.tests.test_gaussian_mixture",
@@ -36,7 +36,7 @@ SUITE = ForeignTests(
     },
     known_defects={},
     parameters={
-        "dpem starts from k-means alone": lambda name, value: name == "init_params" and value != "kmeans",
+        "dpem starts from k-means only": lambda name, value: name == "init_params" and value != "kmeans",
     },
     since={
         "test_gaussian_mixture_array_api_compliance": "1.8",

@@ -11,11 +11,11 @@ from support.plain_estimators import KMeans
 
 _MINI_BATCH = "dpem has no mini-batch k-means"
 _HELPERS = "it tests private functions of scikit-learn, not the estimator"
-_FUNCTIONS = "it tests a function of scikit-learn's, not the estimator"
-_WEIGHTS = "dpem refuses sample_weight: weights change how far one row can move the result"
-_SPARSE = "dpem takes no sparse matrices"
-_START = "dpem chooses its start: there is no init, and the test needs a given one"
-_STARTS = "dpem has no n_init: a fit is the best of ten starts"
+_FUNCTIONS = "it tests a function of scikit-learn, not the estimator"
+_WEIGHTS = "dpem refuses sample_weight, because weights change the sensitivity"
+_SPARSE = "dpem does not support sparse matrices"
+_START = "dpem has no init, which the test needs: a fit chooses its start"
+_STARTS = "dpem has no n_init: a plain fit is the best of ten starts"
 _TOL = "dpem's k-means has no tol"
 
 
@@ -78,15 +78,15 @@ SUITE = ForeignTests(
         "test_kmeans_elkan_results": _TOL,
         "test_kmeans_convergence": _TOL,
         "test_kmeans_verbose": _TOL,
-        "test_warning_elkan_1_cluster": "dpem has no algorithm=: Lloyd's is the only one",
+        "test_warning_elkan_1_cluster": "dpem has no algorithm=: it always runs Lloyd's algorithm",
         "test_float_precision": "dpem works in float64: float32 rows give float64 centres",
     },
     known_defects={},
     parameters={
-        "dpem has one k-means": _is_another_estimator,
+        "dpem has only one k-means": _is_another_estimator,
         _SPARSE: _is_sparse,
-        "dpem starts from k-means++ alone": _is_another_start,
-        "dpem has Lloyd's algorithm alone": lambda name, value: (
+        "dpem starts from k-means++ only": _is_another_start,
+        "dpem has Lloyd's algorithm only": lambda name, value: (
             name in ("algo", "algorithm") and value == "elkan"
         ),
     },

@@ -1,4 +1,4 @@
-"""Scikit-learn's tests of what its mixtures share, on dpem's Gaussian mixture at epsilon = inf."""
+"""Scikit-learn's common tests of its mixtures, on dpem's Gaussian mixture at epsilon = inf."""
 
 import sklearn.mixture
 

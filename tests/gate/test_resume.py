@@ -25,9 +25,9 @@ from dpem.errors import (
 from dpem.gate import resume
 from dpem.testing import insecure_noise, record
 from support.estimators import ESTIMATORS
-from support.sources import made_table
+from support.sources import mixed_table
 
-FRAME = made_table()
+FRAME = mixed_table()
 X = np.random.default_rng(0).normal(0, 0.3, (3000, 2))
 pytestmark = pytest.mark.filterwarnings("ignore::dpem.errors.FewerComponentsWarning")
 

@@ -1,4 +1,4 @@
-"""Tensors: the same bits on a device as in memory, from a GPU where there is one."""
+"""Tensors give the same bits on a device as rows in memory, on a GPU if there is one."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from dpem.statistics import kernels_torch as device_sums
 from dpem.statistics import simple as queries
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 from support.estimators import ESTIMATORS, same_bits, seeded
-from support.sources import NUMBERS, TABLE, made_table
+from support.sources import NUMBERS, TABLE, mixed_table
 
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 FUSED = [False, *([True] if torch.cuda.is_available() else [])]
@@ -25,7 +25,7 @@ def device(request):
 
 
 def rows(n, d, scale=0.4):
-    """Return rows in and outside of the unit ball, some of them no numbers."""
+    """Return rows inside and outside the unit ball, some with NaN or infinities."""
     found = RNG.normal(0, scale, (n, d))
     found[:: max(1, n // 7)] *= 50
     if n > 10:
@@ -43,13 +43,13 @@ def same_sum(statistic, X, domain, device):
     source = open_rows(torch.as_tensor(X, device=device))
     expected = LocalEngine().sum(statistic, TableRows(X), domain)
     engine = engine_for(source)
-    for _ in range(2):  # made, then kept
+    for _ in range(2):  # computed, then cached
         np.testing.assert_array_equal(engine.sum(statistic, source, domain), expected)
 
 
 @pytest.mark.parametrize(("n", "d"), [(0, 2), (1, 1), (777, 1), (3001, 2), (5000, 13), (40_000, 40)])
 @pytest.mark.parametrize("bounded", [True, False])
-def test_grid_rows(n, d, bounded, device):
+def test_grid_rows_equal_those_of_numpy(n, d, bounded, device):
     arguments = {"bounds": (-1, 1)} if bounded else {"data_norm": 1.0}
     domain = Domain.from_arguments(d, **arguments)
     X = rows(n, d).T.copy()
@@ -62,15 +62,15 @@ def test_grid_rows(n, d, bounded, device):
 @pytest.mark.parametrize(
     ("n", "d", "m"), [(1, 1, 1), (511, 2, 3), (1025, 9, 4), (9000, 30, 6), (3000, 100, 3)]
 )
-def test_moments_of_components(n, d, m, covariance, fused, device, monkeypatch):
+def test_moments_of_components_equal_those_in_memory(n, d, m, covariance, fused, device, monkeypatch):
     monkeypatch.setattr(device_sums, "FUSED", fused)
-    monkeypatch.setattr(torch_device, "_BLOCK_CELLS", 1 << 14)  # several blocks
+    monkeypatch.setattr(torch_device, "_BLOCK_CELLS", 1 << 14)  # use several blocks
     statistic = FrameMoments(components(m, d), max(1, m - 1), covariance, np.sqrt(d + 2), 0.5)
     same_sum(statistic, rows(n, d), Domain.from_arguments(d, data_norm=1.0), device)
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (3000, 2), (9000, 12)])
-def test_sums_of_rows_and_cells(n, d, device, monkeypatch):
+def test_sums_of_rows_and_cells_equal_those_in_memory(n, d, device, monkeypatch):
     monkeypatch.setattr(torch_device, "_BLOCK_CELLS", 1 << 14)
     X, domain = rows(n, d), Domain.from_arguments(d, data_norm=1.0)
     points = np.rint(RNG.normal(0, 2.0**21, (5, d)))
@@ -89,8 +89,8 @@ def test_sums_of_rows_and_cells(n, d, device, monkeypatch):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_every_estimator_gives_the_same_bits(name, device):
-    """Those with categories, or a schema, read the tensor here; the others on its device."""
-    frame = made_table().replace({"ward": {"north": 0, "south": 1, "east": 2, "elsewhere": 7}})
+    """Estimators with categories or a schema read the tensor on the host, others on its device."""
+    frame = mixed_table().replace({"ward": {"north": 0, "south": 1, "east": 2, "elsewhere": 7}})
     schema = ESTIMATORS[name]().schema
     if "ward" in schema.names:
         schema = schema.declare({"ward": {"categories": [0, 1, 2]}})
@@ -121,7 +121,7 @@ def test_models_predict_tensors(device):
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.bool, torch.float32])
-def test_types(dtype, device):
+def test_supported_types_of_tensors(dtype, device):
     tensor = torch.arange(8, device=device).reshape(4, 2).to(dtype)
     source = open_rows(tensor)
     expected = tensor.to(torch.float64).cpu().numpy().T
@@ -129,7 +129,7 @@ def test_types(dtype, device):
     np.testing.assert_array_equal(next(source.blocks()).cpu().numpy(), expected)
 
 
-def test_wrong_tensors():
+def test_invalid_tensors_are_refused():
     for tensor, message in (
         (torch.zeros(3), "rows and columns"),
         (torch.zeros(3, 0), "rows and columns"),
@@ -143,8 +143,8 @@ def test_wrong_tensors():
     assert open_rows(torch.zeros(2, 4), TABLE).n_columns == 4
 
 
-def test_a_device_that_is_not_exact_is_refused(monkeypatch):
-    """The test of the device finds float32 products, products that are off by one, and no float64 at all."""
+def test_a_device_without_exact_products_is_refused(monkeypatch):
+    """The check of a device detects float32 products, products that are off by one, and missing float64."""
     real = torch.Tensor.__matmul__
     spoiled = [
         lambda a, b: real(a.float(), b.float()).double(),
@@ -161,10 +161,10 @@ def test_a_device_that_is_not_exact_is_refused(monkeypatch):
     engine_for(open_rows(torch.zeros(2, 2)))
 
 
-def test_each_product_is_checked(monkeypatch):
+def test_each_product_on_a_device_is_checked(monkeypatch):
     real = torch.Tensor.__matmul__
     a, b = torch.arange(12.0, dtype=torch.float64).reshape(3, 4), torch.ones(4, 2, dtype=torch.float64)
     assert torch.equal(device_sums.exact_product(a, b, 2.0**40), real(a, b))
     monkeypatch.setattr(torch.Tensor, "__matmul__", lambda x, y: real(x, y) + torch.tensor([[1.0, 0.0]]))
-    with pytest.raises(ExactArithmeticError, match="device gives others"):
+    with pytest.raises(ExactArithmeticError, match="device rounds them"):
         device_sums.exact_product(a, b, 2.0**40)

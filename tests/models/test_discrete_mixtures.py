@@ -252,8 +252,8 @@ class SeededCategorical(CategoricalMixture):
 
 
 EXPECTED_FAILURES = {
-    "check_dtype_object": "cells are never parsed by looking at them: object arrays are refused by type",
-    "check_estimators_nan_inf": "no value raises: what is not as declared goes to its declared place",
+    "check_dtype_object": "types are never inferred from cells: object arrays are refused by type",
+    "check_estimators_nan_inf": "no value raises: undeclared values are replaced as declared",
 }
 
 

@@ -76,7 +76,7 @@ def test_the_density_is_close_to_that_of_the_plain_fit(d, adjacency):
 
 
 def test_the_model_is_in_the_units_of_the_columns():
-    """Columns in units that differ by factors of millions give the same model."""
+    """If the units of columns differ by factors of millions, the model is the same."""
     X = factor_rows(n=20_000, d=4)
     units = np.array([1.0, 1e6, 1e-6, 1000.0])
     base = seeded_fit(X, data_norm=None, bounds=(-1, 1))
@@ -199,7 +199,7 @@ def test_a_basis_improves_the_fit_at_the_same_budget(adjacency):
     assert captured(with_basis.components_, X) > captured(without.components_, X) + 0.02
     assert captured(with_basis.components_, X) > captured(basis[:, :4].T, X) + 0.1
     assert with_basis.score(X) > without.score(X)
-    # The variance outside the basis is noise of the right size.
+    # The variance outside the basis has the expected size.
     assert np.median(with_basis.noise_variance_) == pytest.approx(1e-4, rel=2.0)
 
 
@@ -288,7 +288,7 @@ def test_every_kind_of_table_gives_the_same_model():
     )
 
 
-# -- what stays private ---------------------------------------------------------------
+# -- private numbers of rows ---------------------------------------------------------------
 
 
 def test_the_number_of_rows_stays_private(tmp_path):
@@ -434,7 +434,7 @@ def test_infinite_epsilon_is_the_maximum_likelihood_fit(n, d):
 def test_standard_errors_agree_with_fresh_noise():
     """With fresh noise in the last moment, replayed fits vary by the stated standard errors.
 
-    Of the mean, what noise could do is stated, though a move that noise explains is not made.
+    The stated error of the mean includes all noise, although shrinkage undoes moves that noise explains.
     """
     X = factor_rows(n=5000, d=5)
     with record() as transcript:
@@ -514,13 +514,13 @@ def test_nan_is_refused_by_methods_but_not_by_fit(fitted):
 
 @pytest.mark.parametrize("d", [300, 1100])
 def test_many_columns_repeat_bit_for_bit(d):
-    """Eigenvectors are the same each time, even if nothing stands out of the noise."""
+    """Eigenvectors are the same every time, even if no signal exceeds the noise."""
     X = 0.01 * np.random.default_rng(0).normal(size=(40, d))
     same(seeded_fit(X), seeded_fit(X))
 
 
 def test_a_mean_beyond_the_ball_is_corrected():
-    """The next round starts from the noisy centre after it was moved into the ball."""
+    """The next round starts from the noisy centre, moved into the ball."""
     model = seeded_fit(
         np.full((2000, 2), 0.69) + 0.001 * factor_rows(n=2000, d=2), n_components=1, epsilon=5.0
     )
@@ -596,8 +596,8 @@ class SeededFactorAnalysis(FactorAnalysis):
 
 
 EXPECTED_FAILURES = {
-    "check_dtype_object": "cells are never parsed by looking at them: object arrays are refused by type",
-    "check_estimators_nan_inf": "fit never raises on private values: such rows count as the domain's centre",
+    "check_dtype_object": "types are never inferred from cells: object arrays are refused by type",
+    "check_estimators_nan_inf": "fit never raises because of private values: such rows count as the centre",
 }
 
 

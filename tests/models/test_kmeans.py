@@ -468,8 +468,8 @@ class SeededKMeans(KMeans):
 
 
 EXPECTED_FAILURES = {
-    "check_dtype_object": "cells are never parsed by looking at them: object arrays are refused by type",
-    "check_estimators_nan_inf": "fit never raises on private values: such rows count as the domain's centre",
+    "check_dtype_object": "types are never inferred from cells: object arrays are refused by type",
+    "check_estimators_nan_inf": "fit never raises because of private values: such rows count as the centre",
 }
 
 

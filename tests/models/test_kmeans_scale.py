@@ -121,7 +121,7 @@ def test_stretched_rows_fill_the_ball_and_no_more():
                 continue
             rows = rng.normal(size=(4000, d))
             rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
-            rows *= np.minimum(1.0, (widths / np.abs(rows)).min(axis=1, keepdims=True))  # on the border
+            rows *= np.minimum(1.0, (widths / np.abs(rows)).min(axis=1, keepdims=True))  # on the boundary
             assert np.linalg.norm(rows / stretch, axis=1).max() <= 1 + 1e-9
             assert np.log(stretch).sum() <= 1e-12  # no larger than the ball
             assert (

@@ -89,7 +89,7 @@ def test_plain_em_refuses_a_column_of_missing_cells():
 
 @pytest.mark.parametrize("adjacency", RELATIONS)
 def test_private_fits_are_close_to_those_of_complete_rows(adjacency):
-    """The noise is secure, a quarter of all cells is missing, and rows lie off the centre of the bounds."""
+    """The noise is secure, a quarter of the cells is missing, and rows are not centred in the bounds."""
     rows, holes = table(n=20_000)
     settings = {"epsilon": 2.0, "bounds": (-2, 6), "adjacency": adjacency, "random_state": 0}
     complete = GaussianMixture(3, **settings).fit(rows).score(rows)

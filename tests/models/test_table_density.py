@@ -133,7 +133,7 @@ def test_draws_have_the_distribution_of_the_model(target):
     assert draws_against(table, together) < 6
     alone = np.concatenate([model.draw(1, random_state) for _ in range(4000)], axis=1)
     assert abs(draws_against(table, alone)) < 8
-    # The test can fail: it detects another distribution.
+    # The statistic can fail: it detects another distribution.
     assert draws_against(brute_force(density(6, target)), alone) > 20
 
 

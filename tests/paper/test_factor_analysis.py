@@ -1,4 +1,4 @@
-"""The paper's factor analysis: its noise, its sensitivity, its refusals."""
+"""The paper's factor analysis: noise, sensitivity and refused budgets."""
 
 import math
 
@@ -36,9 +36,9 @@ def test_the_noise_agrees_with_the_text():
 
 
 def expected_log_likelihood(X, old):
-    """Return E[log p(x, z | W, Psi)] per row as a function of (W, Psi), z being drawn from the old posterior.
+    """Return E[log p(x, z | W, Psi)] per row as a function of (W, Psi), with z from the old posterior.
 
-    From the joint Gaussian law of rows and factors, row by row: none of the paper's matrices occurs.
+    It uses the joint Gaussian law of rows and factors, row by row, and none of the paper's matrices.
     """
     covariance = old.loadings @ old.loadings.T + np.diag(old.noise)
     means = np.linalg.solve(covariance, X.T).T @ old.loadings

@@ -66,7 +66,8 @@ def test_mechanisms_agree_with_the_paper(scenario, composition):
 def log_posterior(X, g, weights, means, covariances, prior):
     """Return the objective of an M-step: the free energy of responsibilities g plus the log prior.
 
-    Densities are scipy's. Dirichlet(alpha) on weights; means N(0, Sigma / kappa) and Sigma inverse-Wishart.
+    Densities are from scipy. The prior is Dirichlet(alpha) on weights, N(0, Sigma / kappa) on means and
+    inverse Wishart on Sigma.
     """
     if (weights <= 0).any():
         return -np.inf
@@ -140,7 +141,7 @@ def test_a_huge_budget_agrees_with_epsilon_inf(estimate):
 
 @pytest.mark.parametrize("kind", [Counts, Sums, Moments])
 def test_extreme_pairs_of_rows_stay_within_the_sensitivity(kind):
-    """A search covers extreme rows and components, in the norms that the mechanisms use."""
+    """The pairs are extreme rows and components, in the norms of the mechanisms."""
     rng = np.random.default_rng(0)
     reached = 0.0
     for _ in range(40):
@@ -166,7 +167,7 @@ def test_extreme_pairs_of_rows_stay_within_the_sensitivity(kind):
 
 
 def test_both_computations_of_moments_give_the_same_integers():
-    """Many columns are multiplied component by component, and few all at once."""
+    """With many columns, components are multiplied one by one; with few columns, all at once."""
     rng = np.random.default_rng(3)
     X = rng.normal(size=(5, 1500))
     grid = onto_grid(X.T / 20 * GRID).T

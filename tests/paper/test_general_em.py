@@ -38,8 +38,8 @@ def test_the_mixture_is_a_special_case(scenario, composition):
     ).fit(X)
     assert events(general.plan_) == events(special.plan_)
     assert general.privacy_.epsilon == special.privacy_.epsilon == 1.0
-    # The text's sensitivities of N pi, N mu and N Sigma: 2, 2 (L1: 2 sqrt d) and 2. In each the bound is
-    # what the grid's 2^20 stands for.
+    # The text's sensitivities of N pi, N mu and N Sigma are 2, 2 (L1: 2 sqrt d) and 2. In each of them the
+    # bound corresponds to 2^20 on the grid.
     found = {stage.name: stage for stage in general.plan_.stages}
     bounds = {moment.name: moment.bound for moment in moments}
     mean = 2 * np.sqrt(2) if scenario == "LLG" else 2.0

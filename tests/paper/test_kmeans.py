@@ -68,8 +68,8 @@ def test_sensitivities_agree_with_the_unit_disc(name, expected):
 def test_the_authors_exact_counts_distinguish_neighbours():
     """If a row alone in its cluster is replaced, the exact count that the authors' code divides by is zero.
 
-    The mean there and the scale of its noise are functions of that exact count; what is noised here instead,
-    counts and sums, moves by no more than its sensitivity.
+    In the authors' code the mean and the scale of its noise depend on the exact count. dpem adds noise to
+    counts and sums instead, which change by no more than their sensitivity.
     """
     centres = onto_grid(np.array([[-0.5, 0], [0.5, 0]]) * GRID)
     rows = onto_grid(np.array([[-1.0, 0], [1.0, 0]]) * GRID).T
@@ -82,7 +82,7 @@ def test_the_authors_exact_counts_distinguish_neighbours():
 
 
 def test_the_published_sensitivity_of_dplloyd_is_too_small():
-    """Replacing a row of the unit disc by one in another cluster gives 4.83, more than d + 1 = 3."""
+    """Replacing a row of the unit disc may change sums by 4.83, more than d + 1 = 3."""
     centres = onto_grid(np.array([[-0.5, -0.5], [0.5, 0.5]]) * GRID)
     query = CountsAndSums(centres)
     rows = onto_grid(np.array([[1.0, 1.0], [-1.0, -1.0]]) * GRID)  # on the circle, along the diagonal

@@ -1,4 +1,4 @@
-"""The planner predicts what a fit then shows: numbers of components, noise, warnings."""
+"""The planner predicts the number of components, the noise and the warnings of a fit."""
 
 import math
 import warnings

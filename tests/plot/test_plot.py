@@ -1,4 +1,4 @@
-"""Figures show the released numbers: positions, heights and curves are compared with the models' own."""
+"""Figures show the released numbers: positions, heights and curves equal those of the models."""
 
 import inspect
 import math
@@ -38,7 +38,7 @@ BOX = {"epsilon": 2.0, "bounds": (-6, 6), "random_state": 0}
 
 @pytest.fixture(autouse=True)
 def _figures():
-    """Draw with the default style, and leave no figure open."""
+    """Draw with the default style, and close all figures."""
     with mpl.rc_context():
         mpl.rcdefaults()
         plt.switch_backend("agg")
@@ -64,7 +64,7 @@ def clouds():
 
 @pytest.fixture(scope="module")
 def models(table, clouds):
-    """One model of every kind."""
+    """Return one model of every kind."""
     schema = PATIENTS_SCHEMA.select(NUMBERS)
     words = PATIENTS_SCHEMA.select(WORDS)
     incomplete = clouds.copy()
@@ -97,12 +97,12 @@ def ledger(tmp_path):
 
 
 def new_axes():
-    """Return axes that pyplot does not know."""
+    """Return axes outside pyplot."""
     return Figure().subplots()
 
 
 def bars_of(ax):
-    """Return the error bars of each errorbar call: (k, 2, 2) ends."""
+    """Return the ends of the error bars of each `errorbar` call, of shape (k, 2, 2)."""
     found = []
     for container in ax.containers:
         if isinstance(container, ErrorbarContainer):
@@ -114,8 +114,8 @@ def bars_of(ax):
 
 
 @pytest.mark.parametrize("name", ["tied", "diag", "spherical", "missing", "one component"])
-def test_contours_are_where_the_model_has_their_density(models, name):
-    """A contour of columns 0 and 2 has one density, with column 1 integrated out by quadrature."""
+def test_the_density_on_a_contour_equals_its_level(models, name):
+    """The density is constant along a contour of columns 0 and 2, with column 1 integrated by quadrature."""
     model = models[name]
     ax = plot.density(model, [0, 2], levels=5, ax=new_axes())
     contours = ax.collections[-1]
@@ -141,7 +141,7 @@ def test_contours_enclose_equal_steps_of_probability(models):
     model = models["one component"]
     levels = plot.density(model, levels=3, ax=new_axes()).collections[-1].levels
     drawn = model.sample(20_000, random_state=1)[:, :2]
-    drawn = drawn[(np.abs(drawn) < 6).all(axis=1)]  # others were moved to the bounds
+    drawn = drawn[(np.abs(drawn) < 6).all(axis=1)]  # other rows were moved to the bounds
     found = model._gaussians().marginal([0, 1]).densities(drawn).sum(axis=1)
     np.testing.assert_allclose([(found >= level).mean() for level in levels], [0.75, 0.5, 0.25], atol=0.04)
 
@@ -164,7 +164,7 @@ def test_the_curve_of_factor_analysis_is_a_normal_law(models):
     )
 
 
-def test_rows_lie_beneath_a_density(models, table):
+def test_rows_are_drawn_behind_a_density(models, table):
     ax = plot.density(models["mixture"], ["bmi", "age"], rows=table, ax=new_axes())
     points = ax.collections[0].get_offsets()
     assert len(points) == 5000
@@ -183,7 +183,7 @@ def test_a_density_ends_at_the_bounds(models):
 # -- clusters, components, factors ---------------------------------------------------------------------------
 
 
-def test_centres_lie_where_they_were_released(models):
+def test_centres_are_drawn_at_their_released_positions(models):
     model = models["kmeans"]
     ax = plot.clusters(model, ["age", "systolic"], ax=new_axes())
     centres = [
@@ -213,7 +213,7 @@ def test_ellipses_are_two_deviations_wide(models, name):
     assert [text.get_text() for text in ax.texts] == shares
 
 
-def test_a_component_that_noise_exceeds_is_dashed(models):
+def test_a_component_below_the_noise_is_dashed(models):
     model = pickle.loads(pickle.dumps(models["one component"]))
     model.standard_errors_["means"][0, 1] = 2 * math.sqrt(model.covariances_[0, 1, 1])
     dashed = [
@@ -253,7 +253,7 @@ def test_weights_are_bars_with_two_standard_errors(models):
     assert not any(bar.get_hatch() for bar in ax.patches)
 
 
-def test_a_share_that_noise_explains_is_hatched(models):
+def test_a_share_within_the_noise_is_hatched(models):
     model = pickle.loads(pickle.dumps(models["mixture"]))
     model.standard_errors_["weights"][1] = model.weights_[1]
     bars = plot.weights(model, ax=new_axes()).patches
@@ -290,7 +290,7 @@ def test_profiles_of_classes_are_probabilities(models):
     np.testing.assert_allclose(found, (means - models["counts"].weights_ @ means) / [110, 60])
 
 
-def test_dates_of_a_profile_are_written_as_dates():
+def test_dates_of_a_profile_are_shown_as_dates():
     schema = dpem.Schema({"day": {"kind": "date", "bounds": ["2020-01-01", "2021-12-31"]}})
     days = pd.DataFrame({"day": pd.date_range("2020-06-01", periods=500).repeat(10)})
     model = seeded(dpem.KMeans(1, epsilon=5.0, schema=schema), days)
@@ -394,21 +394,21 @@ def test_cramers_v_of_a_table_by_hand():
     assert cramers_v(np.zeros(10, dtype=int), second[:10]) == 0
 
 
-def test_association_counts_missing_cells_and_constant_columns():
+def test_association_supports_missing_cells_and_constant_columns():
     frame = pd.DataFrame({"a": [1.0, np.nan] * 50, "b": ["x", None] * 50, "c": 1})
     values = plot.association(frame, ax=new_axes()).images[0].get_array()
     assert values[0, 1] == pytest.approx(1)
     assert values[0, 2] == 0
 
 
-def test_association_of_a_model_is_that_of_its_rows(models, table):
+def test_association_of_a_model_equals_that_of_its_rows(models, table):
     synthetic = plot.association(models["table"], ax=new_axes()).images[0].get_array()
     real = plot.association(table[list(PATIENTS_SCHEMA.names)], ax=new_axes()).images[0].get_array()
     assert np.abs(synthetic - real).max() < 0.25
     assert plot.association(models["missing"], ax=new_axes()).get_xticklabels()[0].get_text() == "x0"
 
 
-def test_data_quality_shows_the_paid_counts():
+def test_data_quality_shows_the_released_counts():
     schema = dpem.Schema(
         {"a": {"kind": "continuous", "bounds": [0, 1]}, "b": {"kind": "continuous", "bounds": [0, 9]}}
     )
@@ -417,7 +417,7 @@ def test_data_quality_shows_the_paid_counts():
         model = seeded(dpem.KMeans(1, epsilon=5.0, schema=schema), rows)
     ax = plot.data_quality(model, ax=new_axes())
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], model.data_quality_.counts.T.ravel())
-    assert [bool(bar.get_hatch()) for bar in ax.patches] == [False] * 6 + [True, False]  # a is clipped
+    assert [bool(bar.get_hatch()) for bar in ax.patches] == [False] * 6 + [True, False]  # clipped
     np.testing.assert_allclose(np.ptp(bars_of(ax)[0][:, :, 0], axis=1), 4 * model.data_quality_.noise)
 
 
@@ -425,7 +425,7 @@ def test_data_quality_shows_the_paid_counts():
 
 
 @pytest.mark.parametrize("name", ["mixture", "kmeans", "factors", "table"])
-def test_bars_of_a_plan_are_its_shares(models, name):
+def test_bars_of_a_plan_are_its_shares_of_the_budget(models, name):
     model = models[name]
     for given in (model, model.plan_):
         bars = plot.plan(given, ax=new_axes()).patches
@@ -434,7 +434,7 @@ def test_bars_of_a_plan_are_its_shares(models, name):
         assert sum(bar.get_width() for bar in bars) == pytest.approx(1)
 
 
-def test_noise_is_that_of_the_planner():
+def test_noise_equals_that_of_the_planner():
     model = dpem.GaussianMixture(8, epsilon=math.inf, bounds=(0, 1))
     ax = plot.noise(model, 5000, [10.0, 0.03, 1.0], columns=2, spread=0.2, ax=new_axes())
     lines = {line.get_label(): line for line in ax.lines}
@@ -452,13 +452,13 @@ def test_noise_is_that_of_the_planner():
     assert ax.get_xscale() == ax.get_yscale() == "log"
 
 
-def test_noise_leaves_its_model_as_it_was():
+def test_noise_does_not_change_its_model():
     model = dpem.KMeans(3, epsilon=0.7, bounds=(0, 1))
     plot.noise(model, 1000, [1.0], columns=2, ax=new_axes())
     assert model.epsilon == 0.7
 
 
-def test_the_ledger_fills_up_to_what_its_accountant_says(ledger):
+def test_the_ledger_fills_to_the_total_of_its_accountant(ledger):
     ax = plot.ledger(ledger, ax=new_axes())
     ends = [bar.get_x() + bar.get_width() for bar in ax.patches][1::2]
     charges = ledger.history()
@@ -469,12 +469,12 @@ def test_the_ledger_fills_up_to_what_its_accountant_says(ledger):
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[0] == r"1 income in \$, bounds of \$"
     assert len(names[2]) == 40
-    ax.figure.canvas.draw()  # no dollar starts a formula
+    ax.figure.canvas.draw()  # a dollar sign does not start a formula
     by_path = plot.ledger(ledger.path, ax=new_axes())
     assert len(by_path.patches) == len(ax.patches)
 
 
-def test_a_ledger_of_many_charges_is_a_curve(tmp_path):
+def test_a_ledger_with_many_charges_is_a_curve(tmp_path):
     made = dpem.Ledger.create(tmp_path / "l", name="p", cap_epsilon=2.0, cap_delta=1e-6)
     plot.ledger(made, ax=new_axes())
     for _ in range(41):
@@ -485,7 +485,7 @@ def test_a_ledger_of_many_charges_is_a_curve(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mixture", "table"])
-def test_the_privacy_curve_is_that_of_the_accountant(models, name):
+def test_the_privacy_curve_equals_that_of_the_accountant(models, name):
     statement = models[name].privacy_
     for given in (models[name], statement):
         ax = plot.privacy_curve(given, ax=new_axes())
@@ -496,7 +496,7 @@ def test_the_privacy_curve_is_that_of_the_accountant(models, name):
             statement.epsilon,
             statement.delta,
         )
-        assert "NOT PRIVATE" in ax.lines[1].get_label()  # its noise came from a seed
+        assert "NOT PRIVATE" in ax.lines[1].get_label()  # the noise was seeded
 
 
 def test_the_curve_of_another_accountant():
@@ -508,8 +508,8 @@ def test_the_curve_of_another_accountant():
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
-def test_the_trade_off_touches_what_epsilon_and_delta_allow(epsilon):
-    """It lies above the trade-off of any (epsilon, delta) mechanism, and touches it."""
+def test_the_trade_off_touches_the_bound_of_epsilon_and_delta(epsilon):
+    """The curve lies on or above the bound of an (epsilon, delta) mechanism, and touches it."""
     ax = plot.trade_off(epsilon, delta=1e-4, ax=new_axes())
     alpha, beta = ax.lines[0].get_data()
     mu = mu_for(epsilon, 1e-4)
@@ -519,7 +519,7 @@ def test_the_trade_off_touches_what_epsilon_and_delta_allow(epsilon):
     assert above.min() < 1e-5
 
 
-# -- what all of them share ----------------------------------------------------------------------------------
+# -- common to all figures ----------------------------------------------------------------------------------
 
 
 DRAWN = {
@@ -537,8 +537,8 @@ DRAWN = {
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_figure_leaves_model_style_and_pyplot_as_they_were(models, name):
-    """Without axes there is one new figure; with axes none, and the same axes come back."""
+def test_a_figure_does_not_change_model_style_and_pyplot(models, name):
+    """Without axes, one new figure is opened; given axes are used and returned."""
     model, draw = models[DRAWN[name]], getattr(plot, name)
     before, style = pickle.dumps(model), dict(mpl.rcParams)
     argument = "axes" if name == "margins" else "ax"
@@ -557,7 +557,7 @@ def test_a_figure_leaves_model_style_and_pyplot_as_they_were(models, name):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_a_loaded_model_gives_the_same_figure(models, name, tmp_path):
-    """No rows are needed: a file holds all that is drawn."""
+    """A file contains everything for the figure, so that no rows are needed."""
     model, draw = models[DRAWN[name]], getattr(plot, name)
     model.save(tmp_path / "m.dpem")
     pictures = []
@@ -569,7 +569,7 @@ def test_a_loaded_model_gives_the_same_figure(models, name, tmp_path):
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_a_model_that_is_not_fitted_is_refused(name):
+def test_an_unfitted_model_is_refused(name):
     estimator = dpem.GaussianMixture(2, epsilon=1.0, bounds=(0, 1))
     with pytest.raises(NotFittedError):
         getattr(plot, name)(estimator)
@@ -591,21 +591,21 @@ def test_a_model_that_is_not_fitted_is_refused(name):
         ("association", "kmeans"),
     ],
 )
-def test_another_kind_of_model_is_refused_with_a_remedy(models, name, model):
+def test_an_unsupported_model_is_refused_with_a_remedy(models, name, model):
     public = models[model]._public_name
     with pytest.raises(TypeError, match=rf"^Expected a fitted .*, got {public}\. .*\.$"):
         getattr(plot, name)(models[model])
 
 
 @pytest.mark.parametrize("name", [*DRAWN, "noise"])
-def test_what_is_no_model_of_dpem_is_refused(name):
+def test_estimators_of_other_packages_are_refused(name):
     foreign = PlainKMeans(2)
     arguments = (1000,) if name == "noise" else ()
     with pytest.raises((TypeError, InvalidArgumentError), match=r"^Expected .*, got .*KMeans"):
         getattr(plot, name)(foreign, *arguments)
 
 
-def test_a_model_without_privacy_has_a_density_and_no_guarantee(clouds):
+def test_a_non_private_model_has_a_density_but_no_guarantee(clouds):
     model = dpem.GaussianMixture(3, epsilon=math.inf, bounds=(-6, 6)).fit(clouds)
     plot.density(model, ax=new_axes())
     plot.clusters(model, ax=new_axes())
@@ -618,7 +618,7 @@ def test_a_model_without_privacy_has_a_density_and_no_guarantee(clouds):
         plot.data_quality(model)
 
 
-def test_the_papers_methods_have_figures_too():
+def test_the_papers_methods_have_figures():
     mixture = dpem.load(KEPT / "paper-gaussianmixture.dpem")
     plot.density(mixture, ax=new_axes())
     plot.weights(mixture, ax=new_axes())
@@ -628,7 +628,7 @@ def test_the_papers_methods_have_figures_too():
 
 
 @pytest.mark.parametrize("columns", ["weight", 7, -1, [0, 0], [], [0, 1, 2], True, 1.5])
-def test_columns_that_are_not_there_are_refused(models, columns):
+def test_unknown_columns_are_refused(models, columns):
     with pytest.raises(InvalidArgumentError, match=r"^Expected .*'age', 'bmi', 'systolic'"):
         plot.density(models["mixture"], columns)
 
@@ -646,13 +646,13 @@ def test_columns_that_are_not_there_are_refused(models, columns):
         (lambda model: plot.association(pd.DataFrame({"a": [1, 2]})), InvalidArgumentError),
     ],
 )
-def test_wrong_arguments_are_named(models, call, error):
+def test_invalid_arguments_are_named(models, call, error):
     with pytest.raises(error, match=r"^Expected "):
         call(models["mixture"])
     assert not plt.get_fignums()
 
 
-def test_a_column_name_is_shown_letter_by_letter():
+def test_a_column_name_is_shown_verbatim():
     schema = dpem.Schema(
         {
             "$a$ in $": {"kind": "continuous", "bounds": [0, 1]},
@@ -667,7 +667,7 @@ def test_a_column_name_is_shown_letter_by_letter():
 
 
 @pytest.mark.parametrize("name", plot.__all__)
-def test_every_figure_states_its_privacy(name):
+def test_every_docstring_states_the_cost_in_privacy(name):
     text = inspect.getdoc(getattr(plot, name))
     stated = text.partition("Privacy\n-------\n")[2]
     assert "free" in stated or "nothing is charged" in stated
@@ -676,8 +676,8 @@ def test_every_figure_states_its_privacy(name):
     )
 
 
-def test_without_matplotlib_a_call_names_the_extra():
-    """The module can be imported; matplotlib is missed when something is drawn."""
+def test_without_matplotlib_the_error_names_the_extra():
+    """The module can be imported without matplotlib; only drawing raises."""
     program = """
 import sys
 sys.modules["matplotlib"] = None
@@ -693,7 +693,7 @@ else:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_the_module_is_imported_without_matplotlib():
+def test_importing_the_module_does_not_import_matplotlib():
     program = "import sys, dpem.plot, dpem.reproduce; dpem.plot.density; print('matplotlib' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert run.stdout.strip() == "False"

@@ -1,7 +1,7 @@
 """Models that could remember rows: each is refused before anything is charged.
 
-Each has one way to carry something of a row to another row's vector. What cannot be refused by reading the
-code must be harmless: that is shown by replay on neighbouring tables.
+Each model could carry information from one row to the vector of another row. A model that the inspection of
+code accepts must be harmless, which a replay on neighbouring tables shows.
 """
 
 import collections
@@ -399,7 +399,7 @@ def test_a_model_that_remembers_would_cost_privacy(monkeypatch):
 
 
 class Fine(Means):
-    """Uses allowed features: constants, pure modules, helpers, inner functions, temporary containers."""
+    """A model with allowed features: constants, pure modules, helpers, inner functions, local containers."""
 
     half = 0.5
     names = ("x", "y")
@@ -450,7 +450,7 @@ SETTINGS = Settings()
 
 @dataclasses.dataclass
 class Modern(Means):
-    """Uses dataclasses, enums, named tuples, partial functions, and library functions by name."""
+    """A model with dataclasses, enums, named tuples, partial functions, and library functions by name."""
 
     scale: float = 1.0
     powers: tuple[float, ...] = (1.0, 2.0)

@@ -50,7 +50,7 @@ class Means(ExponentialFamily):
 
 
 def rare(row):
-    """Whether a wrong model fails on a row. The generated rows of the check are never such rows."""
+    """Return whether a wrong model fails on a row, which no generated row of the check is."""
     return 0.7310 < row[0] < 0.7314
 
 
@@ -63,7 +63,7 @@ class Huge(Means):
 
 
 class Lying(Means):
-    """Promises that no entry is negative, which is wrong."""
+    """A model that falsely promises nonnegative entries."""
 
     nonnegative = True
 
@@ -72,7 +72,7 @@ class Lying(Means):
 
 
 class TurningCoat(Means):
-    """Promises that no entry is negative when the cost is computed, but not when sums are."""
+    """A model that promises nonnegative entries for the cost, but not for the sums."""
 
     asked = 0
 
@@ -115,7 +115,7 @@ class NotANumber(Means):
 
 
 class Remembering(Means):
-    """Remembers rows after a rare one, and adds them to the vectors of later rows."""
+    """A model that remembers rows after a rare one, and adds them to the vectors of later rows."""
 
     def __init__(self):
         self.seen = []
@@ -127,7 +127,7 @@ class Remembering(Means):
 
 
 class Meddling(Means):
-    """Tries to write to its parameters and to the row."""
+    """A model that tries to write to its parameters and to the row."""
 
     def expected_statistics(self, row, parameters):
         if rare(row):
@@ -366,7 +366,7 @@ def cached_root(x):
 
 
 def memories():
-    """Yield models that, by mistake, keep something of a row outside of what is copied."""
+    """Yield models that, by mistake, keep information from a row outside the copied state."""
 
     def in_class():
         return changed(seen={})

@@ -271,7 +271,7 @@ def test_rounding_is_exact(log2_cell):
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("scale", [0, -1.0, 2.0**-11, 2.0**55, np.nan, np.inf, "1", None])
 def test_scale_out_of_range_is_refused(sampler, scale):
-    """Scales that the sampler cannot serve get the house error."""
+    """Scales outside the sampler's range raise InvalidArgumentError."""
     with pytest.raises(InvalidArgumentError, match=r"Expected .*noise_s.*got noise_s"):
         sampler(scale, 3)
 

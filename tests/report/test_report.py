@@ -35,7 +35,7 @@ def ledger(folder):
 
 @pytest.fixture(scope="module")
 def models(ledger):
-    """Fit one model of every kind to generated patients."""
+    """Fit one model of every kind to synthetic patients."""
     table = patients(4000, 0)
     schema = PATIENTS_SCHEMA.select(NUMBERS)
     hostile = dpem.Schema({HOSTILE: {"kind": "integer", "bounds": [0, 110]}, "[bold]": {"kind": "boolean"}})

@@ -1,4 +1,4 @@
-"""The paper's formulas with exact counts: without noise those of `dpem.paper`, with noise as printed."""
+"""The paper's formulas with exact counts: without noise equal to `dpem.paper`, with noise as printed."""
 
 import math
 
@@ -11,7 +11,7 @@ from dpem import paper
 from dpem.privacy.randomness import public_random
 from dpem.reproduce.as_printed import authors_kmeans, log_joint, printed_dplloyd, printed_mixture
 
-LARGE = 1e5  # epsilon: no noise to speak of
+LARGE = 1e5  # an epsilon with negligible noise
 
 
 def rows(n=4000, seed=0):
@@ -24,7 +24,7 @@ START = np.array([[0.3, 0.3], [-0.3, 0.0], [0.0, -0.4]])
 
 
 @pytest.mark.parametrize("scenario", ["GGG", "LLG"])
-def test_mixture_without_noise_is_the_papers(scenario):
+def test_the_mixture_without_noise_equals_that_of_dpem(scenario):
     X = rows()
     settings = {"epsilon": LARGE, "delta": 1e-4, "scenario": scenario, "composition": "zcdp", "delta_i": 1e-8}
     weights, means, covariances = printed_mixture(X, START, **settings, steps=5, seed=0)
@@ -37,15 +37,15 @@ def test_mixture_without_noise_is_the_papers(scenario):
 
 
 def zcdp_multiplier(epsilon, delta, mechanisms):
-    """Noise over sensitivity of Gaussian mechanisms: rho + 2 sqrt(rho log(1 / delta)) = epsilon."""
+    """Return noise over sensitivity of Gaussian mechanisms: rho + 2 sqrt(rho log(1 / delta)) = epsilon."""
     log = math.log(1 / delta)
     rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
     return math.sqrt(mechanisms / (2 * rho))
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_mixture_noise_is_over_the_noisy_count(seed):
-    """One step: exact counts divide, noisy ones scale the noise (eq. perturbmean and perturbcovfull)."""
+def test_mixture_noise_is_divided_by_the_noisy_count(seed):
+    """Exact counts divide the sums, and noisy counts scale the noise (perturbmean and perturbcovfull)."""
     n, d, epsilon, delta = 3000, 2, 8.0, 1e-4
     X = np.repeat([[0.02, 0.0], [-0.01, 0.03]], [2000, 1000], axis=0)
     start = np.array([[0.3, 0.3], [-0.3, 0.0]])
@@ -67,7 +67,7 @@ def test_mixture_noise_is_over_the_noisy_count(seed):
     draws = public_random(seed)  # weights, then the mean and the covariance of each component
     share = exact / n + multiplier * 2 / n * draws.normal(size=2)
     noisy = n * share / share.sum()
-    assert np.abs(noisy / exact - 1).min() > 1e-4  # else exact and noisy counts could not be told apart
+    assert np.abs(noisy / exact - 1).min() > 1e-4  # the exact and noisy counts differ
     np.testing.assert_allclose(weights, (noisy + 1) / (n + 2), rtol=1e-9)
     for k in range(2):
         noise = multiplier * 2 / (noisy[k] + 1) * draws.normal(size=d)
@@ -83,7 +83,7 @@ def test_mixture_noise_is_over_the_noisy_count(seed):
         np.testing.assert_allclose(covariances[k], raised, rtol=1e-9, atol=1e-12)
 
 
-def test_kmeans_without_noise_is_lloyds():
+def test_kmeans_without_noise_equals_lloyds_algorithm():
     X = rows()
     budget = {"epsilon": LARGE, "delta": 1e-4, "steps": 8, "seed": 0}
     centres = [
@@ -100,8 +100,8 @@ def test_kmeans_without_noise_is_lloyds():
         assert dpem.nicv(X, found) < 0.02
 
 
-def test_authors_kmeans_has_the_noise_of_their_code():
-    """Scale sqrt(d) / N over an epsilon_i of J mechanisms, counts in rising order; clipped to the box."""
+def test_the_authors_kmeans_has_the_noise_of_their_code():
+    """The scale is sqrt(d) / N over epsilon_i of J mechanisms, with sorted counts; centres are clipped."""
     X = np.repeat([[0.1, 0.1], [-0.2, -0.2]], [9000, 1000], axis=0)
     start, steps, epsilon, delta = np.array([[0.1, 0.1], [-0.2, -0.2]]), 1, 0.5, 1e-4
     log = math.log(1 / delta)
@@ -110,19 +110,19 @@ def test_authors_kmeans_has_the_noise_of_their_code():
     seed = 3
     found = authors_kmeans(X, start, epsilon=epsilon, delta=delta, steps=steps, seed=seed)
     draws = public_random(seed).laplace(0.0, 1.0, (2, 2))
-    # The first cluster has 9,000 rows and the noise of 1,000: the counts are sorted.
+    # The first cluster has 9,000 rows, but the noise of 1,000 rows, because the counts are sorted.
     expected = start + draws * math.sqrt(2) / np.array([[1000], [9000]]) / epsilon_i
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     loud = authors_kmeans(X, start, epsilon=1e-6, delta=delta, steps=steps, seed=seed)
     assert set(np.abs(loud).ravel()) == {1.0}
 
 
-def test_authors_kmeans_with_an_empty_cluster():
-    """It becomes the mean of four rows, drawn with replacement; its zero sorts first and then becomes 2."""
+def test_the_authors_kmeans_with_an_empty_cluster():
+    """Its centre is the mean of four rows, drawn with replacement; its zero sorts first, then becomes 2."""
     X = np.repeat([[0.1, 0.1], [-0.2, -0.2]], [2, 1], axis=0)
     X += np.array([[0.0, 0.01], [0.02, 0.0], [0.0, 0.0]])
     start = np.array([[0.1, 0.1], [-0.2, -0.2], [0.9, 0.9]])
-    epsilon_i, seed = 100.0, 1  # one step: all of rho
+    epsilon_i, seed = 100.0, 1  # one step takes all of rho
     rho = epsilon_i**2 / 2
     delta = 1e-4
     epsilon = rho + 2 * math.sqrt(rho * math.log(1 / delta))
@@ -131,13 +131,13 @@ def test_authors_kmeans_with_an_empty_cluster():
     drawn = draws.randint(3, size=4)
     assert len(np.unique(drawn)) < 4  # a row that is drawn twice counts once
     means = np.stack([X[:2].mean(axis=0), X[2], X[np.unique(drawn)].mean(axis=0)])
-    # Counts 2, 1, 0 in rising order are 0, 1, 2, and the zero becomes 2: not 1, 2, 2.
+    # Sorted, the counts 2, 1, 0 are 0, 1, 2; then the zero becomes 2, which gives 2, 1, 2 and not 1, 2, 2.
     scale = math.sqrt(2) / np.array([[2.0], [1.0], [2.0]]) / epsilon_i
     np.testing.assert_allclose(found, means + draws.laplace(0.0, 1.0, (3, 2)) * scale, rtol=0, atol=1e-7)
 
 
-def test_llg_noise_is_laplace_over_the_noisy_count():
-    """One component: the mean moves by Laplace noise of 2 sqrt(d) / (N + 1) over epsilon_i."""
+def test_llg_noise_is_laplace_divided_by_the_noisy_count():
+    """With one component, the mean has Laplace noise of scale 2 sqrt(d) / (N + 1) over epsilon_i."""
     X = np.full((4000, 2), 0.1)
     settings = {"delta": 1e-4, "delta_i": 1e-8, "scenario": "LLG", "composition": "linear", "steps": 1}
     seeds = range(300)
@@ -149,13 +149,13 @@ def test_llg_noise_is_laplace_over_the_noisy_count():
 
 
 def test_dplloyd_noise_has_the_printed_scale():
-    """Sums move by Laplace noise of (d + 1) J / epsilon, which is too little for rows that are replaced."""
+    """Sums have Laplace noise of scale (d + 1) J / epsilon, which is too small if rows are replaced."""
     X = np.full((1000, 2), 0.1)
     start = np.array([[0.1, 0.1], [-0.9, -0.9]])
     runs = [
         printed_dplloyd(X, start, epsilon=1.0, delta=1e-4, composition="linear", steps=1, seed=seed)[0]
         for seed in range(600)
     ]
-    # Both coordinates and the count are noised; for a mean of 0.1 the count's noise hardly shows.
+    # Coordinates and the count have noise; at a mean of 0.1 the noise of the count is negligible.
     expected = np.sqrt(2) * 3 / 1000
     assert np.std([run[0] for run in runs]) == pytest.approx(expected, rel=0.2)

@@ -1,4 +1,4 @@
-"""Data sets: real by their checksum, else labelled stand-ins; loaders from a real server on this machine."""
+"""Data sets are real if their checksum matches, else labelled stand-ins; loaders use a local server."""
 
 import http.server
 import threading
@@ -17,7 +17,7 @@ from dpem.reproduce.datasets import SOURCES, checksum
 
 @pytest.fixture
 def accepted(monkeypatch):
-    """Let other values pass as a data set, by their checksum."""
+    """Return a function that registers the checksum of other values for a data set."""
 
     def accept(name, values):
         monkeypatch.setitem(SOURCES, name, replace(SOURCES[name], sha256=checksum(values)))
@@ -29,7 +29,7 @@ def accepted(monkeypatch):
 
 @pytest.fixture
 def server(tmp_path):
-    """Serve a folder."""
+    """Serve a folder over HTTP."""
     folder = tmp_path / "served"
     folder.mkdir()
 
@@ -47,7 +47,7 @@ def server(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name != "gowalla_checkins"])
-def test_stand_ins_say_so_and_lie_in_the_ball(name):
+def test_stand_ins_are_labelled_and_lie_in_the_ball(name):
     data = Datasets(None, "tiny").load(name)
     assert not data.is_real
     assert data.title.startswith("STAND-IN")
@@ -64,7 +64,7 @@ def lifesci_table(seed=0):
     return pd.DataFrame(columns | {"label": np.zeros(50, dtype=np.int8)})
 
 
-def test_values_are_real_by_their_checksum_alone(tmp_path, accepted):
+def test_values_are_real_only_if_their_checksum_matches(tmp_path, accepted):
     table = lifesci_table()
     table.to_parquet(tmp_path / "lifesci.parquet")
     with pytest.raises(DataError, match=r"lifesci.*checksum differs"):
@@ -81,7 +81,7 @@ def test_values_are_real_by_their_checksum_alone(tmp_path, accepted):
         Datasets(str(tmp_path)).load("lifesci")
 
 
-def test_another_file_is_told_by_its_name(tmp_path):
+def test_the_error_about_a_wrong_file_has_its_name(tmp_path):
     pd.DataFrame({"x": [1.0]}).to_parquet(tmp_path / "olivetti_faces.parquet")
     with pytest.raises(DataError, match=r"olivetti_faces.*got another file"):
         Datasets(str(tmp_path)).load("olivetti_faces")
@@ -95,7 +95,7 @@ def test_another_file_is_told_by_its_name(tmp_path):
 
 
 def served_files(folder):
-    """Write what the four public places hold, in small; return the values that each should become."""
+    """Write small files in the formats of the four public sources; return their expected values."""
     table = lifesci_table()
     table.to_csv(folder / "lifesci.csv", header=False, index=False)
     (folder / "first.txt").write_text(
@@ -114,7 +114,7 @@ def served_files(folder):
             "patient_nbr": np.repeat(np.arange(n // 2)[::-1], 2),  # two visits each
             "diag_1": ["250", "?"] * (n // 2),
             "diag_2": ["V27"] * n,
-            "diag_3": ["?"] * (n - 2) + ["401"] * 2,  # one patient: left out
+            "diag_3": ["?"] * (n - 2) + ["401"] * 2,  # a single patient, who is left out
             "metformin": ["No", "Up"] * 10 + ["No", "No"] * (n // 2 - 10),
             "insulin": ["No"] * n,
             "change": ["No"] * n,
@@ -131,13 +131,13 @@ def served_files(folder):
     }
 
 
-def test_loaders_bring_every_form_into_one_table(tmp_path, server, accepted):
+def test_loaders_convert_every_format_to_one_table(tmp_path, server, accepted):
     folder, address = server
     expected = served_files(folder)
     for name, values in expected.items():
         accepted(name, values)
     mirrors = {
-        "lifesci": [["missing.csv"], ["first.txt"], ["lifesci.csv"]],  # the third is the one
+        "lifesci": [["missing.csv"], ["first.txt"], ["lifesci.csv"]],  # the third is correct
         "gowalla_locations": [["first.txt", "second.txt"]],
         "olivetti_faces": [["faces.mat"]],
         "diabetes130_binary": [["patients.zip"]],
@@ -151,36 +151,38 @@ def test_loaders_bring_every_form_into_one_table(tmp_path, server, accepted):
     }
     target = tmp_path / "data"
     assert list(downloads.fetch(target, places, places=places)) == list(places)
-    assert list(downloads.fetch(target, places, places=places)) == []  # all are there
+    assert list(downloads.fetch(target, places, places=places)) == []  # all files exist
     for name, values in expected.items():
         read = datasets.values_of(name, target / f"{name}.parquet")
         np.testing.assert_array_equal(read, values)
         assert Datasets(str(target)).has(name)
-    assert list(downloads.fetch(target, ["gowalla_checkins"], places=places)) == []  # has no place
+    assert list(downloads.fetch(target, ["gowalla_checkins"], places=places)) == []  # has no public source
 
 
-def test_wrong_values_are_not_kept(tmp_path, server):
+def test_files_with_a_wrong_checksum_are_not_saved(tmp_path, server):
     folder, address = server
     served_files(folder)
     place = replace(downloads.PLACES["lifesci"], mirrors=((f"{address}/lifesci.csv",),))
-    with pytest.raises(DataError, match=r"lifesci.*checksum differs.*Nothing was kept"):
+    with pytest.raises(DataError, match=r"lifesci.*checksum differs.*Nothing was stored"):
         list(downloads.fetch(tmp_path / "data", ["lifesci"], places={"lifesci": place}))
     assert list((tmp_path / "data").iterdir()) == []
 
 
 @pytest.mark.parametrize("name", downloads.PLACES)
-def test_a_page_instead_of_the_file_is_told(tmp_path, server, name):
-    """What a captive portal, a moved file or a cut connection leaves."""
+def test_a_web_page_instead_of_the_file_raises(tmp_path, server, name):
+    """A captive portal, a moved file or an interrupted connection gives a page instead of the file."""
     folder, address = server
     (folder / "page.html").write_text("<html><body>Please log in.</body></html>")
     place = replace(downloads.PLACES[name], mirrors=((f"{address}/page.html",) * 2,))
-    with pytest.raises(DataError, match=rf"{name} at a public place, but: http://127.*another file|checksum"):
+    with pytest.raises(
+        DataError, match=rf"{name} on a public server, got: http://127.*another file|checksum"
+    ):
         list(downloads.fetch(tmp_path / "data", [name], places={name: place}))
 
 
-def test_no_server_and_no_plain_address(tmp_path):
+def test_a_missing_server_and_an_address_without_https_raise(tmp_path):
     nobody = downloads.Place((("http://127.0.0.1:9/x",),), downloads.PLACES["lifesci"].parse)
-    with pytest.raises(DataError, match=r"lifesci at a public place, but: http://127"):
+    with pytest.raises(DataError, match=r"lifesci on a public server, got: http://127"):
         list(downloads.fetch(tmp_path, ["lifesci"], places={"lifesci": nobody}))
     plain = downloads.Place((("http://example.org/x",),), downloads.PLACES["lifesci"].parse)
     with pytest.raises(DataError, match="https"):
@@ -188,7 +190,7 @@ def test_no_server_and_no_plain_address(tmp_path):
     assert all(a.startswith("https://") for p in downloads.PLACES.values() for one in p.mirrors for a in one)
 
 
-def test_values_from_another_form_have_the_same_checksum():
+def test_the_checksum_does_not_depend_on_the_memory_layout():
     values = np.arange(6.0).reshape(2, 3)
     assert checksum(values) == checksum(np.asfortranarray(values))
     assert checksum(values) != checksum(values.reshape(3, 2))

@@ -1,4 +1,4 @@
-"""The command end to end in its smallest form, how it goes on, and what its verdicts are worth."""
+"""The command from end to end at its smallest size, interrupted runs, and the reliability of its verdicts."""
 
 from pathlib import Path
 
@@ -17,12 +17,12 @@ from support.commands import called
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """All experiments, far too small to mean anything."""
+    """Run all experiments, at a size far too small for conclusions."""
     output = tmp_path_factory.mktemp("reproduction")
     return output, reproduce(EXPERIMENTS, Datasets(None, "tiny"), output)
 
 
-def test_everything_is_written_and_labelled(whole):
+def test_all_results_are_written_and_labelled(whole):
     output, done = whole
     text = done.page.read_text()
     assert done.page == output / "reproduction-tiny.md"
@@ -37,12 +37,14 @@ def test_everything_is_written_and_labelled(whole):
         drawn = (output / "reproduction" / f"{name}-tiny.svg").read_text()
         assert "STAND-IN" in drawn or name == "motivation", "a figure of generated rows that does not say so"
         assert f"reproduction/{name}-tiny.png" in text
-    assert text.count("*On a stand-in") == len(sentences._CHECKS) - 2  # the motivating people are made anyhow
+    assert (
+        text.count("*On a stand-in") == len(sentences._CHECKS) - 2
+    )  # the motivating example is always synthetic
     assert text.count("of a stand-in: generated rows") == 4
 
 
-def test_the_recorded_page_has_the_words_of_the_template():
-    """The page in docs/paper is written by the command: every line of fixed text is in it."""
+def test_the_recorded_page_has_the_text_of_the_template():
+    """The command writes the page in docs/paper, so every fixed line of the template is in it."""
     template = Path(sentences.__file__).with_name("reproduction.md.jinja").read_text()
     page = (Path(__file__).parents[2] / "docs" / "paper" / "reproduction.md").read_text().splitlines()
     fixed = [line for line in template.splitlines() if "{" not in line and not line.startswith("**")]
@@ -50,8 +52,8 @@ def test_the_recorded_page_has_the_words_of_the_template():
     assert not set(fixed) - set(page)
 
 
-def test_it_goes_on_where_it_stopped(whole, tmp_path):
-    """A killed run leaves whole lines, perhaps a cut one: the rest is run, and the numbers are the same."""
+def test_an_interrupted_run_continues(whole, tmp_path):
+    """A killed run leaves complete lines and perhaps a partial one; only the remaining tasks run."""
     output, done = whole
     name = "gowalla"
     lines = (output / "reproduction" / f"{name}-tiny.csv").read_text().splitlines(keepends=True)
@@ -75,22 +77,22 @@ def test_it_goes_on_where_it_stopped(whole, tmp_path):
     assert list(again.results) == [name]
 
 
-def test_a_page_holds_what_was_run_before(whole):
+def test_a_page_contains_earlier_results(whole):
     output, _ = whole
     before = (output / "reproduction" / "stroke-tiny.csv").read_bytes()
     told = []
     (output / "reproduction" / "lifesci-tiny.csv").rename(output / "kept")
     (output / "reproduction" / "lifesci-tiny.csv").write_text(
         "something,else\n1,2\n"
-    )  # not asked for: let be
+    )  # not requested: stays unchanged
     again = reproduce(["gowalla"], Datasets(None, "tiny"), output, progress=lambda *one: told.append(one))
     (output / "kept").rename(output / "reproduction" / "lifesci-tiny.csv")
-    assert told == []  # nothing is left to do
+    assert told == []  # no task is left
     assert set(again.results) == set(EXPERIMENTS) - {"lifesci"}
     assert (output / "reproduction" / "stroke-tiny.csv").read_bytes() == before
 
 
-def test_results_of_stand_ins_and_other_versions_do_not_count(tmp_path):
+def test_results_of_stand_ins_and_other_versions_are_not_reused(tmp_path):
     task, path = Task("lifesci", "dpem", 1.0), tmp_path / "x.csv"
     Results(path, is_real=False).keep(task, {"value": 1.0})
     assert Results(path, is_real=False).has(task)
@@ -130,11 +132,11 @@ def test_command(tmp_path, capsys, monkeypatch):
     assert ended.code == 5
 
 
-# -- what verdicts are worth -------------------------------------------------------------------------------
+# -- the reliability of verdicts --------------------------------------------------------------------------
 
 
 def curves(difference, noise=1.0, seed=0):
-    """Two methods over ten folds, the first above the second by this much."""
+    """Return results of two methods over ten folds, with the given difference between them."""
     rng = np.random.default_rng(seed)
     rows = []
     for epsilon in (0.1, 1.0, 4.0):
@@ -155,8 +157,8 @@ def curves(difference, noise=1.0, seed=0):
         (0.0, "cannot tell", "cannot tell"),
     ],
 )
-def test_verdicts_see_paired_differences(difference, verdict, flipped):
-    """Folds that differ by 50 do not hide a difference of 20; where there is none, nobody can tell."""
+def test_verdicts_use_paired_differences(difference, verdict, flipped):
+    """Folds that differ by 50 do not hide a difference of 20; without a difference there is no verdict."""
     results = curves(difference)
     assert sentences._compare(results, [("a", "b")], "value")[1] == verdict
     assert sentences._compare(results, [("a", "b")], "value", sign=-1.0)[1] == flipped
@@ -183,8 +185,8 @@ def test_one_fold_proves_nothing():
         (-5.0, 2.0, 0.0, "does not hold"),
     ],
 )
-def test_zcdp_beside_moments(small, large, printed, verdict):
-    """Both halves of the claim are judged, and it holds without a condition only with all integer orders."""
+def test_the_verdict_on_zcdp_and_moments(small, large, printed, verdict):
+    """Both halves of the claim are judged; it holds unconditionally only if all integer orders agree."""
     rng = np.random.default_rng(0)
     rows = []
     for fold in range(10):
@@ -197,7 +199,7 @@ def test_zcdp_beside_moments(small, large, printed, verdict):
                 gaussian = near + apart + (0.01 if apart else 1.0) * (-1) ** fold
                 rows.append(base | {"method": f"GGG moments{form}", "log_likelihood": near})
                 rows.append(base | {"method": f"GGG zcdp{form}", "log_likelihood": gaussian})
-    # Alike at larger epsilons needs more than noise of 0.01 about zero.
+    # Equality at larger epsilons requires more than noise of 0.01 about zero.
     table = pd.DataFrame(rows)
     found = sentences._zcdp_above_moments({"stroke": table, "lifesci": table}, Datasets(None, "tiny"))
     assert found.holds == verdict
@@ -205,8 +207,8 @@ def test_zcdp_beside_moments(small, large, printed, verdict):
     assert ("not run with all integers" in found.measured) == (printed is None)
 
 
-def test_ggg_beside_llg_on_the_papers_own_data():
-    """Section 8 speaks of zCDP and moments; what the others show is told and not judged."""
+def test_ggg_and_llg_are_compared_on_the_papers_own_data():
+    """Section 8 is about zCDP and moments only; other results are reported without a verdict."""
     rng = np.random.default_rng(0)
     rows = [
         ("lifesci", f"{scenario} {how}", 1.0, fold, 0, 1.0, value + rng.normal(0, 0.01))
@@ -232,11 +234,11 @@ def test_ggg_beside_llg_on_the_papers_own_data():
         ("cannot tell", "cannot tell", "cannot tell"),
     ],
 )
-def test_two_halves_of_a_claim(first, second, joined):
+def test_verdicts_on_two_halves_are_joined(first, second, joined):
     assert sentences._of_both(first, second) == sentences._of_both(second, first) == joined
 
 
-def test_the_reason_that_the_text_suspects_is_judged_by_arithmetic():
+def test_the_suspected_reason_is_judged_by_arithmetic():
     names = {"a": "GGG zcdp, as printed", "b": "GGG moments, as printed"}
     alike = curves(0.0).rename(columns={"value": "log_likelihood"}).replace({"method": names})
     found = sentences._because_of_integers({"stroke": alike}, Datasets(None, "tiny"))
@@ -246,7 +248,7 @@ def test_the_reason_that_the_text_suspects_is_judged_by_arithmetic():
 
 
 def nicv_over_the_grid(gap_at):
-    """NICV of two methods and of their forms that are not private: `gap_at` of (K, J), else too noisy."""
+    """Return the NICV of two methods and of their plain forms: `gap_at` of (K, J), else too noisy."""
     rng = np.random.default_rng(0)
     rows = [
         ("gowalla_x", gowalla.on_grid(form, *point), 0.01, fold, 0, 1.0, value)
@@ -263,8 +265,8 @@ def nicv_over_the_grid(gap_at):
 
 
 @pytest.mark.parametrize("gap", [-1.0, 1.0])
-def test_the_grid_of_clusters_and_steps_is_counted(gap):
-    """`gap` from 20 steps on, a little worse below 20 with 3 clusters, too noisy to tell elsewhere."""
+def test_verdicts_are_counted_over_the_grid_of_clusters_and_steps(gap):
+    """The gap is `gap` from 20 steps on, a little worse below 20 with 3 clusters, and noise elsewhere."""
     away = {point: gap for point in gowalla.GRID_OF_BOTH if point[1] >= 20} | {(3, 5): 0.1, (3, 10): 0.1}
     measured = sentences._on_grid(nicv_over_the_grid(away), gowalla.ZCDP, gowalla.LINEAR)
     assert "J = 10: 0 for and 1 against of 3" in measured
@@ -273,7 +275,7 @@ def test_the_grid_of_clusters_and_steps_is_counted(gap):
 
 
 def test_kmeans_is_judged_at_each_setting_of_the_authors():
-    """What is clear at one setting does not decide the other, nor does the rest of the grid."""
+    """A clear result at one setting decides neither the other setting nor the rest of the grid."""
     away = {point: -1.0 for point in gowalla.GRID_OF_BOTH if point[1] == 20} | {(3, 10): 1.0}
     check = sentences._kmeans("a claim", "a place", gowalla.ZCDP, gowalla.LINEAR)
     judged = check({"gowalla": nicv_over_the_grid(away)}, Datasets(None, "tiny"))
@@ -281,7 +283,7 @@ def test_kmeans_is_judged_at_each_setting_of_the_authors():
         "K = 3, J = 10: does not hold; not private: does not hold. "
         "K = 5, J = 40: cannot tell; not private: cannot tell"
     )
-    # Arithmetic: below 19 steps zCDP has the larger noise.
+    # By arithmetic, zCDP has the larger noise below 19 steps.
     assert (
         "zCDP leaves a mechanism 0.00074, linear composition 0.001: arithmetic is against the claim."
         in judged.measured
@@ -292,13 +294,13 @@ def test_kmeans_is_judged_at_each_setting_of_the_authors():
     )
 
 
-def test_the_grid_of_kmeans_takes_its_own_clusters_and_steps():
+def test_names_on_the_grid_of_kmeans_set_clusters_and_steps():
     rows = np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2))
     for name, clusters in ((gowalla.on_grid(gowalla.ZCDP, 10, 5), 10), (gowalla.PAPER, gowalla.CLUSTERS)):
         assert gowalla._centres(Task("gowalla_locations", name, 1.0), rows).shape == (clusters, 2)
 
 
-def test_why_plain_em_is_lower_is_said_of_measured_values_alone():
+def test_the_reason_for_a_low_plain_em_uses_measured_values_only():
     rows = [
         (method, epsilon, fold, value)
         for fold in (0, 1)
@@ -331,14 +333,14 @@ def test_why_plain_em_is_lower_is_said_of_measured_values_alone():
         ({0.1: 1.0, 1.0: 2.0}, "does not reach this"),
     ],
 )
-def test_the_saving_says_what_was_seen(ours, words):
+def test_the_text_on_the_saving_agrees_with_the_results(ours, words):
     rows = [(OURS, e, 1.0, value) for e, value in ours.items()] + [("GGG zcdp", 4.0, 1.0, 8.0)]
     table = pd.DataFrame(rows, columns=["method", "epsilon", "part", "log_likelihood"])
     assert words in lifesci.SETTING.saving(table)
 
 
-def test_the_attacker_finds_what_is_there_and_nothing_else():
-    """Right nearly always where the worlds differ by three deviations, half of the time where they do not."""
+def test_the_attacker_succeeds_only_if_the_worlds_differ():
+    """The attacker is nearly always right if the worlds differ by three deviations, else half of the time."""
     rng = np.random.default_rng(0)
 
     def results(shift):
@@ -356,10 +358,10 @@ def test_the_attacker_finds_what_is_there_and_nothing_else():
     assert motivation.attack(results(60.0))[1:] == pytest.approx((0.990, 1.0), abs=1e-3)  # Wilson, 400 of 400
 
 
-def test_one_person_is_alone_in_a_world():
+def test_the_two_worlds_differ_in_one_person():
     with_, without = (motivation.people(1, world, 0) for world in (motivation.WITH, motivation.WITHOUT))
     assert len(with_) == len(without) == 104
-    assert (with_ != without).any(axis=1).sum() == 1  # neighbours: everybody else is the same
+    assert (with_ != without).any(axis=1).sum() == 1  # neighbours: all other persons are the same
     near = [np.linalg.norm(X - np.array(motivation.PERSON), axis=1) < 1.0 for X in (with_, without)]
     assert near[0].sum() == 1
     assert near[1].sum() == 0

@@ -11,7 +11,7 @@ from dpem.statistics.exact import exact_product
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 2, 300), (40, 10, 1000), (3, 500, 64), (64, 4096, 3)])
 def test_products_equal_integer_arithmetic(shape):
-    """Near the limit of 2^52, in any layout, float64 products are those of Python's integers."""
+    """Near the limit of 2^52 and in any layout, float64 products equal those of Python's integers."""
     m, k, n = shape
     rng = np.random.default_rng(1)
     top = int(2 ** ((51 - np.log2(k)) / 2))
@@ -22,8 +22,8 @@ def test_products_equal_integer_arithmetic(shape):
         assert (product.astype(np.int64).astype(object) == truth).all()
 
 
-def test_a_wrong_kernel_is_caught(monkeypatch):
-    """A product that is off by one anywhere raises instead of being released."""
+def test_a_wrong_kernel_raises(monkeypatch):
+    """A product with any entry off by one raises and is not released."""
 
     class Wrong(np.ndarray):
         def __matmul__(self, other):
@@ -43,7 +43,7 @@ def test_products_that_cannot_be_exact_are_refused():
 
 
 def test_totals_do_not_overflow():
-    """Sums beyond 64 bits are exact inside and clipped, never wrapped, at the end."""
+    """Sums beyond 64 bits are computed exactly, and the result is clipped, never wrapped."""
     total, other = IntegerTotal(3), IntegerTotal(3)
     block = np.array([2**52, -(2**52), 7])
     truth = np.zeros(3, dtype=object)

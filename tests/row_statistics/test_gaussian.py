@@ -1,4 +1,4 @@
-"""Moments in frames: exact, the same compiled or not, and never moved further by a row than they say."""
+"""Moments in frames are exact, equal with and without compiled kernels, and within their sensitivity."""
 
 import dataclasses
 import math
@@ -21,7 +21,7 @@ RELATIONS = ["replace_one", "add_remove"]
 
 
 def components(d, m, seed, width=None):
-    """Return components, narrow and wide, as a fit might release them."""
+    """Return narrow and wide components, as a fit may release them."""
     rng = np.random.default_rng(seed)
     width = width or rng.choice([1e-4, 0.01, 0.1, 1.0])
     factors = width * (np.eye(d) + 0.3 * np.tril(rng.normal(size=(m, d, d)), -1))
@@ -36,7 +36,7 @@ def moments(kind, d, seed, n_framed=3, n_others=2):
 
 
 def extreme_rows(d, statistic, rng, n=10):
-    """Return the sphere, centres and places three widths from them: where norms are largest."""
+    """Return rows with the largest norms: on the sphere, at centres and three widths from them."""
     sphere = rng.normal(size=(n, d))
     sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
     centres = statistic.components.centres
@@ -50,7 +50,7 @@ def extreme_rows(d, statistic, rng, n=10):
 @given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6), cut=st.integers(0, 30))
 @settings(max_examples=20, deadline=None)
 def test_sums_are_exact_and_rows_independent(kind, d, seed, cut):
-    """A block's sum is the sum of its rows' own vectors, bit for bit, compiled or not."""
+    """The sum of a block equals the sum of single rows, bit for bit, compiled or not."""
     statistic = moments(kind, d, seed)
     rows = extreme_rows(d, statistic, np.random.default_rng(seed))
     each = np.stack([statistic._sum_products(rows[:, [i]]) for i in range(rows.shape[1])])
@@ -65,7 +65,7 @@ def test_sums_are_exact_and_rows_independent(kind, d, seed, cut):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_compiled_sums_equal_numpy_on_many_rows(kind):
-    """Blocks of all sizes around the kernels' own chunks, also beyond the sums that one product may hold."""
+    """Sizes of blocks are near those of the kernels' chunks, also beyond the limit of one product."""
     rng = np.random.default_rng(0)
     statistic = moments(kind, 4, 3)
     rows = onto_grid(rng.normal(0, 0.3, (3000, 4)) * GRID).T
@@ -75,8 +75,8 @@ def test_compiled_sums_equal_numpy_on_many_rows(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_products_of_triangles_in_bands(kind):
-    """More columns than a band, rows of no weight among others: each row keeps its vector, compiled too."""
+def test_products_in_bands_equal_those_of_single_rows(kind):
+    """With more columns than a band and with rows of zero weight, each row keeps its vector."""
     rng = np.random.default_rng(1)
     statistic = moments(kind, 60, 5)
     near = statistic.components.centres[rng.integers(5, size=700)]
@@ -98,7 +98,7 @@ def whitened(statistic, rows):
 @pytest.mark.parametrize("kind", KINDS)
 @given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6))
 @settings(max_examples=20, deadline=None)
-def test_no_pair_of_rows_moves_the_sum_too_far(kind, relation, d, seed):
+def test_changes_of_the_sum_are_within_the_sensitivity(kind, relation, d, seed):
     """All rows (add/remove) and all pairs (replace-one) of extreme rows stay within the sensitivity."""
     statistic = moments(kind, d, seed)
     vectors = whitened(statistic, extreme_rows(d, statistic, np.random.default_rng(seed)))
@@ -109,8 +109,8 @@ def test_no_pair_of_rows_moves_the_sum_too_far(kind, relation, d, seed):
 
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_sensitivities_are_reached(kind, relation):
-    """Over many frames the worst pair comes within a hundredth of the bound: noise is not wasted."""
+def test_sensitivities_are_attained(kind, relation):
+    """Over many frames the worst pair is within a hundredth of the bound, so no noise is wasted."""
     reached = 0.0
     for seed in range(40):
         statistic = moments(kind, 3, seed)
@@ -120,9 +120,9 @@ def test_sensitivities_are_reached(kind, relation):
     assert reached > 0.99
 
 
-def test_what_is_not_a_number_contributes_nothing(monkeypatch):
-    """Components that no fit makes are refused; were a distance to overflow all the same, the row is zero."""
-    with pytest.raises(ArithmeticError, match="positive weight and width"):
+def test_rows_with_invalid_distances_contribute_nothing(monkeypatch):
+    """Components of zero width are refused; if a distance still overflows, the row contributes zero."""
+    with pytest.raises(ArithmeticError, match="positive, finite weights"):
         GaussianComponents.from_parameters(np.ones(1), np.zeros((1, 2)), 1e-200 * np.eye(2)[None])
     for kind in KINDS:
         statistic = moments(kind, 2, 5)
@@ -140,14 +140,14 @@ def test_what_is_not_a_number_contributes_nothing(monkeypatch):
             assert not statistic._sum_compiled(rows, kernels).any()
 
 
-def test_only_gaussian_noise():
+def test_other_noise_than_gaussian_is_refused():
     with pytest.raises(TypeError, match="Gaussian noise only"):
         moments("full", 2, 0).sensitivity("replace_one", "l1")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_read_are_the_moments(kind):
-    """Without noise, counts, means and covariances come back to the precision of the grids."""
+def test_released_sums_are_read_as_moments(kind):
+    """Without noise, counts, means and covariances are exact to the precision of the grids."""
     rng = np.random.default_rng(4)
     d, n = 3, 20_000
     X = 0.05 * rng.normal(size=(n, d)) @ np.array([[1, 0, 0], [0.5, 1, 0], [0, -0.4, 0.7]]) + [0.1, -0.2, 0.0]
@@ -172,8 +172,8 @@ def test_what_is_read_are_the_moments(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_noise_entries(kind):
-    """The stated energy of a covariance's noise is what the noise shape gives."""
+def test_the_noise_of_entries_agrees_with_the_noise_shape(kind):
+    """The stated energy of a covariance's noise follows from the noise shape."""
     d = 5
     statistic = moments(kind, d, 0, n_framed=1, n_others=0)
     rng = np.random.default_rng(0)
@@ -186,8 +186,8 @@ def test_noise_entries(kind):
     assert np.mean(energies) == pytest.approx(noise_entries(kind, d), rel=0.1)
 
 
-def test_log_joint_is_the_log_density():
-    """On the grid, to the precision of the grid."""
+def test_log_joint_equals_the_log_density():
+    """They agree for grid rows, to the precision of the grid."""
     rng = np.random.default_rng(0)
     cov = 0.02 * np.array([[2, 0.3], [0.3, 1]])
     parts = GaussianComponents.from_parameters(
@@ -199,8 +199,8 @@ def test_log_joint_is_the_log_density():
     np.testing.assert_allclose(parts.log_joint(squared)[0], expected, atol=1e-4)
 
 
-def test_softmax():
-    """Exponentials are right to 1e-12 everywhere, sums are one, and extreme logits are no error."""
+def test_softmax_is_precise():
+    """Exponentials are correct to 1e-12, sums are one, and extreme logits do not raise."""
     x = -np.concatenate([np.linspace(0, 1, 1000), np.geomspace(1e-300, 699, 2000), [0.0, 700.0]])
     np.testing.assert_allclose(exp_non_positive(x), np.exp(x), rtol=1e-12)
     assert exp_non_positive(np.array([-1e300, -np.inf])).max() < 1e-303
@@ -211,8 +211,8 @@ def test_softmax():
 
 
 @given(st.lists(st.integers(-(2**52), 2**52), min_size=1, max_size=40), st.integers(0, 20))
-def test_low_bits_of_whole_sums_are_dropped(values, bits):
-    """Rounded down, after summing: not term by term."""
+def test_low_bits_of_sums_are_dropped(values, bits):
+    """The total is rounded down, not each term."""
     total = IntegerTotal(1)
     for value in values:
         total.add(np.array([value]))

@@ -1,4 +1,4 @@
-"""Moments of rows with missing cells: what EM asks for, row by row, never further apart than they say."""
+"""Moments of rows with missing cells equal those of EM, row by row, and stay within the sensitivity."""
 
 import math
 
@@ -36,7 +36,7 @@ def moments(kind, d, seed, spread=1.0):
 
 
 def rows_with_holes(statistic, rng, n=40):
-    """Grid rows on the sphere, at centres and some widths beside them, with all sorts of holes."""
+    """Return grid rows on the sphere, at centres and a few widths from them, with missing cells."""
     found = statistic.components
     d = found.centres.shape[1]
     far = rng.normal(size=(n, d)) * rng.choice([0.1, 1.0, 2.5, 100.0], size=(n, 1))
@@ -52,13 +52,13 @@ def released(values, statistic, noise=1.0):
     return ReleasedStatistics("em", values.astype(float), noise * statistic.noise_shape, False, _GATE)
 
 
-# -- what is summed --------------------------------------------------------------------------------------
+# -- moments --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("d", [1, 2, 5])
-def test_they_are_the_expected_moments(kind, d):
-    """Far from the clip they equal the textbook's expectations, in the frame of each component."""
+def test_moments_equal_the_expectations_of_em(kind, d):
+    """Without clipping, moments equal the textbook's expectations, in the frame of each component."""
     statistic = moments(kind, d, seed=d, spread=40.0)
     rng = np.random.default_rng(d)
     rows = rows_with_holes(statistic, rng, n=60)
@@ -105,7 +105,7 @@ def test_they_are_the_expected_moments(kind, d):
 @given(d=st.sampled_from([1, 2, 3, 6]), seed=st.integers(0, 10**6), cut=st.integers(0, 39))
 @settings(max_examples=20, deadline=None)
 def test_rows_are_independent(kind, d, seed, cut):
-    """A block's sum is the sum of its rows' own vectors, bit for bit, whatever patterns are beside them."""
+    """The sum of a block equals the sum of single rows, bit for bit, in any mixture of patterns."""
     statistic = moments(kind, d, seed)
     rows = rows_with_holes(statistic, np.random.default_rng(seed))
     each = np.stack([moments(kind, d, seed).sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
@@ -114,8 +114,8 @@ def test_rows_are_independent(kind, d, seed, cut):
     np.testing.assert_array_equal(statistic.sum_block(without), each.sum(axis=0) - each[cut])
 
 
-def test_many_patterns_and_parts_change_nothing(monkeypatch):
-    """Neither how many patterns are kept at once, nor how many rows are taken at a time."""
+def test_limits_of_patterns_and_parts_change_no_bits(monkeypatch):
+    """Neither the number of cached patterns nor the number of rows at a time changes the sum."""
     statistic = moments("full", 6, 1)
     rows = rows_with_holes(statistic, np.random.default_rng(0), n=300)
     base = statistic.sum_block(rows)
@@ -124,7 +124,7 @@ def test_many_patterns_and_parts_change_nothing(monkeypatch):
     np.testing.assert_array_equal(moments("full", 6, 1).sum_block(rows), base)
 
 
-def test_complete_rows_are_as_ever():
+def test_complete_rows_have_the_moments_without_missing_cells():
     statistic = moments("full", 3, 5)
     rows = np.nan_to_num(rows_with_holes(statistic, np.random.default_rng(0)))
     plain = FrameMoments(statistic.components, 2, "full", statistic.clip, statistic.count_scale)
@@ -137,8 +137,8 @@ def test_complete_rows_are_as_ever():
 @pytest.mark.parametrize("kind", KINDS)
 @given(d=st.sampled_from([1, 2, 3, 6, 12]), seed=st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
-def test_no_pair_of_rows_is_further_apart_than_the_sensitivity(kind, d, seed):
-    """Norms and distances of rows' own vectors, over the relative noise: Eq. (S-13)."""
+def test_the_distance_of_two_rows_is_at_most_the_sensitivity(kind, d, seed):
+    """Norms and distances of vectors of rows, over the relative noise, as in Eq. (S-13)."""
     statistic = moments(kind, d, seed)
     rows = rows_with_holes(statistic, np.random.default_rng(seed))
     each = np.stack([statistic.sum_block(rows[:, [i]]) for i in range(rows.shape[1])]) / statistic.noise_shape
@@ -152,8 +152,8 @@ def test_no_pair_of_rows_is_further_apart_than_the_sensitivity(kind, d, seed):
 
 @pytest.mark.parametrize("kind", ["full", "diag", "spherical"])
 @pytest.mark.parametrize("q", [1, 3])
-def test_the_bound_is_nearly_reached_and_no_row_is_lost(kind, q):
-    """Rows at the clip radius keep nearly the whole norm: the check in integers zeroes none of them."""
+def test_the_bound_is_nearly_attained_and_no_row_is_lost(kind, q):
+    """Rows at the clip radius keep nearly all of their norm, and the integer check sets none to zero."""
     d = 6
     one = GaussianComponents.from_parameters(np.ones(1), np.zeros((1, d)), 0.05 * np.eye(d)[None])
     tau = math.sqrt(d + math.sqrt(2 * d))
@@ -167,12 +167,12 @@ def test_the_bound_is_nearly_reached_and_no_row_is_lost(kind, q):
         np.linalg.norm(statistic.sum_block(grid[:, [i]]) / statistic.noise_shape)
         for i in range(grid.shape[1])
     ]
-    assert min(norms) > (0.5 if kind == "diag" else 0.8) * 2.0**42  # a diagonal is a part of the whole
+    assert min(norms) > (0.5 if kind == "diag" else 0.8) * 2.0**42  # a diagonal is only a part of the moment
     assert max(norms) <= 2.0**42
 
 
-def test_a_norm_beyond_the_bound_is_caught(monkeypatch):
-    """If clipping went wrong, the check in integers would zero the row."""
+def test_a_norm_beyond_the_bound_becomes_zero(monkeypatch):
+    """If clipping fails, the integer check sets the row to zero."""
     statistic = moments("full", 4, 3)
     rows = rows_with_holes(statistic, np.random.default_rng(1))
 
@@ -188,7 +188,7 @@ def test_a_norm_beyond_the_bound_is_caught(monkeypatch):
 @given(d=st.sampled_from([1, 2, 5]), seed=st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
 def test_centred_moments_with_counts(kind, d, seed):
-    """Rows are independent, and their distances within the sensitivity; counts come back as they are."""
+    """Rows are independent, with distances within the sensitivity; counts are read unchanged."""
     inner = moments(kind, d, seed)
     one = GaussianComponents.from_parameters(
         np.ones(1), inner.components.centres[:1], np.diag(np.diagonal(inner.components.factors[0]))[None]
@@ -209,7 +209,7 @@ def test_centred_moments_with_counts(kind, d, seed):
     assert np.isfinite(statistic.read(released(each.sum(axis=0) >> 12, statistic)).moments).all()
 
 
-# -- patterns and fillings -------------------------------------------------------------------------------
+# -- patterns and filled cells -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("d", [1, 7, 9, 64, 65, 100])
@@ -224,8 +224,8 @@ def test_patterns(d):
 
 @given(d=st.sampled_from([1, 2, 5]), seed=st.integers(0, 10**6))
 @settings(max_examples=30, deadline=None)
-def test_filled_rows_are_expectations_inside_the_ball(d, seed):
-    """Known cells stay unless the row would leave the ball; each row is a function of itself."""
+def test_filled_cells_are_expectations_inside_the_ball(d, seed):
+    """Known cells stay unless the row would leave the ball; each row depends on itself only."""
     alone = components(d, 1, seed)
     rows = rows_with_holes(
         IncompleteMoments(components(d, 4, seed), 2, "full", 3.0, 1.0), np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Rows in a basis: bounded in integers, one row at a time, and no length is lost."""
+"""Rows in a basis are bounded integers, independent of other rows, and keep their length."""
 
 import numpy as np
 import pytest
@@ -24,8 +24,8 @@ def rows_of_all_kinds(d, seed):
 
 @given(d=st.sampled_from([1, 2, 5, 30]), seed=st.integers(0, 10**6), part=st.floats(0.0, 1.0))
 @settings(max_examples=40, deadline=None)
-def test_rows_stay_in_the_ball_and_apart(d, seed, part):
-    """Integers of norm at most 2^24, each from its own row alone."""
+def test_rows_stay_in_the_ball_and_are_independent(d, seed, part):
+    """Projected rows are integers of norm at most 2^24, and depend on their own row only."""
     grid = projection(d, max(1, round(part * d)), seed)
     columns = rows_of_all_kinds(d, seed)
     rows = grid.to_grid(columns)
@@ -37,8 +37,8 @@ def test_rows_stay_in_the_ball_and_apart(d, seed, part):
 
 
 @pytest.mark.parametrize("p", [1, 4, 9, 10])
-def test_lengths_and_coordinates(p):
-    """Coordinates are those of the basis, and with the rest they are as long as the row."""
+def test_coordinates_and_lengths_are_preserved(p):
+    """Coordinates are those of the basis; together with the rest they have the length of the row."""
     grid = projection(10, p, 0)
     columns = np.random.default_rng(1).normal(size=(10, 50)) * 0.3
     whole = grid.domain.to_grid(columns)
@@ -48,8 +48,8 @@ def test_lengths_and_coordinates(p):
     assert grid.shrinkage > 0.9999
 
 
-def test_many_columns():
-    """No row is lost to rounding at the size of the paper's pictures."""
+def test_no_row_is_lost_with_many_columns():
+    """At the size of the paper's pictures, rounding loses no row."""
     basis = cosine_basis((64, 64), 100)
     grid = ProjectedDomain(Domain.from_arguments(4096, data_norm=1.0), basis)
     columns = basis[:, :5] * 5.0  # beyond the ball, in the basis: clipped to its surface

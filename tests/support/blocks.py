@@ -1,4 +1,4 @@
-"""Other sizes of blocks than the package takes: sums must not depend on them."""
+"""Other block sizes than those of the package; sums must not depend on them."""
 
 from contextlib import contextmanager
 
@@ -9,7 +9,7 @@ from dpem.data import TableRows
 
 @contextmanager
 def blocks_of(n_rows, kept=True):
-    """Read rows in blocks of so many inside the block, and keep none between steps unless asked to."""
+    """Read rows in blocks of `n_rows`; with `kept=False`, cache none between steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(TableRows, "block_rows", property(lambda self: n_rows))
         if not kept:

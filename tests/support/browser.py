@@ -1,4 +1,4 @@
-"""A real headless browser, for pages that people look at."""
+"""A real headless browser for tests of pages."""
 
 import shutil
 from contextlib import contextmanager

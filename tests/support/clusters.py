@@ -14,14 +14,14 @@ TESTS = str(Path(__file__).parents[1])
 
 
 def require_java():
-    """Skip without Java: Spark runs on it."""
+    """Skip if there is no Java, which Spark needs."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         pytest.skip("Spark needs Java: install openjdk-17-jre-headless")
 
 
 @contextmanager
 def spark_session():
-    """Two executor threads; a task may fail three times (plain local mode would not try again)."""
+    """Start two executor threads; a task may fail three times (plain local mode has no retries)."""
     from pyspark.sql import SparkSession
 
     with pytest.MonkeyPatch.context() as patch:
@@ -33,7 +33,7 @@ def spark_session():
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.sql.shuffle.partitions", "3")
             .config("spark.ui.showConsoleProgress", "false")
-            .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than so few rows
+            .config("spark.sql.codegen.wholeStage", "false")  # compiling takes longer than a few rows
             .config("spark.sql.adaptive.enabled", "false")
             .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
             .getOrCreate()
@@ -50,7 +50,7 @@ def spark_session():
 
 @contextmanager
 def dask_cluster(**settings):
-    """Two worker processes of one thread each."""
+    """Start two worker processes of one thread each."""
     from dask.distributed import Client, LocalCluster
 
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The command as a program would call it, in this process: exit code, JSON or text, standard error."""
+"""Call the command in this process; return its exit code, JSON or text, and standard error."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ class Ended(NamedTuple):
 
 
 def called(capsys, *arguments):
-    """Run a command and return how it ended."""
+    """Run a command and return its exit code and output."""
     capsys.readouterr()
     code = main([str(argument) for argument in arguments])
     shown = capsys.readouterr()
@@ -27,7 +27,7 @@ def called(capsys, *arguments):
 
 
 def hospital(folder: Path, n: int = 2000):
-    """Make a table, its schema and its ledger in a folder."""
+    """Write a table and its schema to a folder; return their paths, and one for a ledger."""
     patients(n, 0).to_csv(folder / "patients.csv", index=False)
     PATIENTS_SCHEMA.save(folder / "patients.toml")
     return folder / "patients.csv", folder / "patients.toml", folder / "patients.ledger"

@@ -1,8 +1,9 @@
-"""Two threads that meet inside a process-wide switch, in the order that leaves most behind: in, in, out, out.
+"""Two threads that interleave inside a process-wide switch, in the worst order: enter, enter, leave, leave.
 
-`warnings.catch_warnings`, thread-pool limits, `os.umask`, redirected streams and patched classes belong to
-the process. Each puts back what it found: the second of two threads finds what the first has set, and puts
-that back last. Chance rarely brings about this order; a `Crossing` does, wherever dpem enters such a switch.
+`warnings.catch_warnings`, thread-pool limits, `os.umask`, redirected streams and patched classes are shared
+by all threads. Each restores the state it found: in this order the second thread finds the state that the
+first one has set, and restores that state last. The order is rare by chance; a `Crossing` enforces it
+whenever dpem enters such a switch.
 """
 
 import contextlib
@@ -15,12 +16,12 @@ from collections import Counter
 
 import threadpoolctl
 
-_SECONDS = 0.5  # how long one thread waits for the other, which may never come: there is no switch, or a lock
+_SECONDS = 0.5  # that a thread waits for the other, which never comes if there is no switch or a lock
 _BETWEEN = (__name__, "warnings", "contextlib", "threadpoolctl", "unittest.mock")
 
 
 def entered_by_dpem():
-    """Say whether dpem's own code entered the switch: libraries have switches of their own inside."""
+    """Return whether dpem's own code entered the switch, because libraries have internal switches."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_globals.get("__name__") in _BETWEEN:
         frame = frame.f_back
@@ -31,13 +32,13 @@ _turns = []
 
 
 def take_turn():
-    """Let whoever waits for it run, from inside a plug-in model."""
+    """Let a waiting thread run; called inside a plug-in model."""
     for turn in _turns:
         turn()
 
 
 class Crossing:
-    """What two named threads do at one switch; each calls `turn` before it leaves the switch."""
+    """The order of two named threads at one switch; each calls `turn` before it leaves the switch."""
 
     def __init__(self, names, turn):
         self._names, self._turn = names, turn
@@ -46,7 +47,7 @@ class Crossing:
         self._second_is_in, self._first_is_out, self._second_is_out = (threading.Event() for _ in range(3))
 
     def enter(self):
-        """Note who came first and who second."""
+        """Record which thread came first and which second."""
         name = threading.current_thread().name
         if name not in self._names:
             return
@@ -58,18 +59,18 @@ class Crossing:
                 self._second_is_in.set()
 
     def leave(self):
-        """Take a turn; leave only when the other is in too, and, as the second, after the first."""
+        """Take a turn; the first thread waits until the second enters, the second until the first leaves."""
         name = threading.current_thread().name
         if name not in self._names or self._depth[name] != 1 or not entered_by_dpem():
             return
         self._turn()
         if self._arrived[:1] == [name] and self._may_come:
-            self._may_come = self._second_is_in.wait(_SECONDS)  # a lock may keep the other out: wait once
+            self._may_come = self._second_is_in.wait(_SECONDS)  # a lock may block the other: wait once
         elif self._arrived[1:] == [name]:
             self._first_is_out.wait(_SECONDS)
 
     def left(self):
-        """Record that this thread has left, and wait for the other: neither may repair what both left."""
+        """Record that this thread has left, and wait for the other, so that neither repairs the state."""
         name = threading.current_thread().name
         self._depth[name] -= name in self._names
         if self._depth[name]:
@@ -83,10 +84,10 @@ class Crossing:
 
 
 def _around(crossing, enter, leave):
-    """Return the two functions of a switch, with the meeting of threads inside."""
+    """Wrap the two functions of a switch so that threads interleave inside it."""
 
     def entering(*arguments, **named):
-        with crossing.one_at_a_time:  # else both may find what was there before
+        with crossing.one_at_a_time:  # otherwise both may find the original state
             result = enter(*arguments, **named)
             crossing.enter()
         return result
@@ -103,7 +104,7 @@ def _around(crossing, enter, leave):
 
 @contextlib.contextmanager
 def crossing(*names, turn=lambda: None):
-    """Let threads of these names meet inside every switch that dpem enters in the block."""
+    """Let threads of these names interleave inside every switch that dpem enters in the block."""
     switches = [
         (warnings.catch_warnings, "__enter__", "__exit__"),
         (threadpoolctl._ThreadpoolLimiter, "__init__", "__exit__"),
@@ -143,14 +144,14 @@ def crossing(*names, turn=lambda: None):
 
 
 def at_once(*works):
-    """Run functions in threads of their own that meet wherever they can; return what each of them raised."""
+    """Run functions in interleaving threads; return the exceptions of the threads."""
     errors, start = {}, threading.Barrier(len(works))
 
     def run(work):
         start.wait(60)
         try:
             work()
-        except BaseException as error:  # noqa: BLE001  (an audit stops a fit by one that is no Exception)
+        except BaseException as error:  # noqa: BLE001  (an audit stops a fit by a BaseException)
             errors[threading.current_thread().name] = repr(error)
 
     names = [f"at once {number}" for number in range(len(works))]

@@ -1,4 +1,4 @@
-"""Every estimator, with few steps: for tests of what all of them share."""
+"""Every estimator with few steps, for tests of common behaviour."""
 
 import warnings
 
@@ -26,7 +26,7 @@ BY_ADD_REMOVE = [name for name, trial in _TRIALS.items() if "add_remove" in tria
 
 
 def seeded(run, seed=7):
-    """Run something under seeded noise; return what it gives and the sums that it released."""
+    """Run a function under seeded noise; return its result and the released sums."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with insecure_noise(seed), record() as transcript:
@@ -35,7 +35,7 @@ def seeded(run, seed=7):
 
 
 def same_bits(found, expected):
-    """Two results of `seeded`: the same sums, and the same released model."""
+    """Assert that two results of `seeded` have the same sums and the same released model."""
     (model, sums), (other, other_sums) = found, expected
     assert [release.stage for release in sums] == [release.stage for release in other_sums]
     for one, two in zip(sums, other_sums, strict=True):

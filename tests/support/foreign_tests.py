@@ -1,4 +1,4 @@
-"""The tests of scikit-learn's installed test modules, run on classes of ours."""
+"""Run the tests of scikit-learn's installed test modules on dpem's classes."""
 
 import functools
 import importlib.util
@@ -18,26 +18,26 @@ __all__ = ["ForeignTests"]
 
 @dataclass
 class ForeignTests:
-    """A test module of scikit-learn in which one class is ours, and what of it is left out.
+    """A test module of scikit-learn with one class replaced by dpem's, and its excluded tests.
 
     Attributes
     ----------
     name : str
         The module, such as "sklearn.cluster.tests.test_k_means".
     package : module
-        Where the module imports the class from.
+        The package from which the module imports the class.
     ours : type
-        The class that stands in for the one of the same name.
+        The class that replaces the one of the same name.
     not_applicable : dict of str to str
         Tests that are not collected, each with its reason.
     known_defects : dict of str to str
-        Tests, or single cases of them ("test_a[1-x]"), that fail until a defect of ours is fixed.
+        Tests, or single cases of them ("test_a[1-x]"), that fail until a defect of dpem is fixed.
     parameters : dict of str to function
-        Cases that are not collected: a reason, and whether it holds for an argument's name and value.
+        Cases that are not collected: the reason, and a function of an argument's name and value.
     up_to : dict of str to str
-        Tests that are run until the adapter refuses a feature: the text of that refusal.
+        Tests that run until the adapter refuses a feature, with the text of the refusal.
     since : dict of str to str
-        The version of scikit-learn that brought a test, if not all supported ones have it.
+        The version of scikit-learn that added a test, if not all supported versions have it.
     """
 
     name: str
@@ -50,8 +50,8 @@ class ForeignTests:
     since: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        # A copy that nobody else sees. Our class is in place while it is imported, so that parametrizations
-        # hold it too.
+        # A private copy. Our class replaces theirs during the import, so that the arguments of
+        # `parametrize` contain our class too.
         spec = importlib.util.find_spec(self.name)
         module = importlib.util.module_from_spec(spec)
         with mock.patch.object(self.package, self.ours.__name__, self.ours):
@@ -63,7 +63,7 @@ class ForeignTests:
         }
 
     def collected(self):
-        """Return the tests for pytest to collect: scikit-learn's, and those of the tables."""
+        """Return the tests for pytest to collect: those of scikit-learn, and those of the tables."""
         tests = {name: value for name, value in self.functions.items() if name not in self.not_applicable}
         for name, refusal in self.up_to.items():
             tests[name] = _runs_up_to(tests[name], refusal)
@@ -73,7 +73,7 @@ class ForeignTests:
         return tests
 
     def excluded(self, arguments):
-        """Return why a case is not applicable, or None."""
+        """Return the reason if a case is not applicable, else None."""
         for reason, holds in self.parameters.items():
             if any(holds(name, value) for name, value in arguments.items()):
                 return reason
@@ -81,7 +81,7 @@ class ForeignTests:
 
     def _tables_are_exact(self):
         def test_tables():
-            """Every test of scikit-learn is run or named in a table, and every named test exists."""
+            """Every test of scikit-learn runs or is named in a table, and every named test exists."""
             installed = parse_version(sklearn.__version__)
             tables = self.not_applicable | self.known_defects | self.up_to
             later = {name for name, since in self.since.items() if installed < parse_version(since)}
@@ -98,7 +98,7 @@ class ForeignTests:
     def _exclusions_are_needed(self):
         @pytest.mark.parametrize("name", sorted(self.not_applicable.keys() & self.functions.keys()))
         def test_exclusion(name, request):
-            """A test that is not applicable fails, or has nothing to do with our class."""
+            """A test that is not applicable fails, or does not use our class."""
             function = self.functions[name]
             cases = [case for case in _cases(function) if self.excluded(case) is None]
             ours = [case for case in cases if self._is_used(function, case)]
@@ -113,7 +113,7 @@ class ForeignTests:
 
 
 def _cases(function):
-    """Return the arguments of all cases of a parametrized test."""
+    """Return the arguments of all cases of a test with `parametrize` marks."""
     factors = [
         _arguments(*mark.args) for mark in getattr(function, "pytestmark", []) if mark.name == "parametrize"
     ]

@@ -1,8 +1,8 @@
 """Reference EM for a Gaussian mixture on rows with missing cells (NaN), written as a test oracle.
 
-Plain loops over rows and components, textbook formulas (Ghahramani & Jordan 1994), numpy and scipy only.
-Missing cells are taken as missing at random and are integrated out exactly. Nothing here is random and no
-argument is modified. Covariances always have shape (k, d, d), whatever the covariance type.
+It has plain loops over rows and components with textbook formulas (Ghahramani & Jordan 1994), and uses only
+numpy and scipy. Missing cells are treated as missing at random and are integrated out exactly. Functions are
+deterministic and do not modify arguments. Covariances have shape (k, d, d) for every covariance type.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 
 
 def _gaussian_log_density(x, mean, covariance):
-    """Log-density of one complete vector under one Gaussian; 0.0 for a vector of length zero."""
+    """Return the log-density of one complete vector under one Gaussian; 0.0 for a vector of length zero."""
     if len(x) == 0:
         return 0.0
     cholesky = np.linalg.cholesky(covariance)  # raises LinAlgError unless positive definite
@@ -22,7 +22,7 @@ def _gaussian_log_density(x, mean, covariance):
 
 
 def _joint_log_densities(row, weights, means, covariances):
-    """Vector over components c of log(weight_c) + log N(x_O; marginal of component c on the observed O)."""
+    """Return log(weight_c) + log N(x_O; marginal of component c on observed cells O) for each c."""
     o = np.flatnonzero(~np.isnan(row))
     out = np.empty(len(weights))
     for c in range(len(weights)):
@@ -32,14 +32,14 @@ def _joint_log_densities(row, weights, means, covariances):
 
 
 def _row_log_density(row, weights, means, covariances):
-    """Observed-data log-density of one row under the mixture; exactly 0.0 if no cell is observed."""
+    """Return the observed-data log-density of one row under the mixture; 0.0 if no cell is observed."""
     if np.all(np.isnan(row)):
         return 0.0
     return logsumexp(_joint_log_densities(row, weights, means, covariances))
 
 
 def _responsibilities(row, weights, means, covariances):
-    """Posterior component probabilities of one row given its observed cells."""
+    """Return the posterior component probabilities of one row, given its observed cells."""
     if np.all(np.isnan(row)):
         return weights / np.sum(weights)
     joint = _joint_log_densities(row, weights, means, covariances)
@@ -47,7 +47,7 @@ def _responsibilities(row, weights, means, covariances):
 
 
 def _conditional_moments(row, mean, covariance):
-    """E[x | x_O] (d,) and Cov[x | x_O] (d, d) under one Gaussian; the covariance is zero outside M x M."""
+    """Return E[x | x_O] and Cov[x | x_O] under one Gaussian; the covariance is zero outside M x M."""
     o = np.flatnonzero(~np.isnan(row))
     m = np.flatnonzero(np.isnan(row))
     expected = row.copy()
@@ -59,14 +59,14 @@ def _conditional_moments(row, mean, covariance):
     s_oo = covariance[np.ix_(o, o)]
     s_mo = covariance[np.ix_(m, o)]
     s_mm = covariance[np.ix_(m, m)]
-    gain = np.linalg.solve(s_oo, s_mo.T).T  # S_mo S_oo^-1, S_oo being symmetric
+    gain = np.linalg.solve(s_oo, s_mo.T).T  # S_mo S_oo^-1, as S_oo is symmetric
     expected[m] = mean[m] + gain @ (row[o] - mean[o])
     conditional[np.ix_(m, m)] = s_mm - gain @ s_mo.T
     return expected, conditional
 
 
 def _constrain(covariances, weights, covariance_type):
-    """Turn per-component full covariances (k, d, d) into those of the given type, same shape."""
+    """Convert full covariances of components (k, d, d) to the given type, in the same shape."""
     k, d, _ = covariances.shape
     if covariance_type == "full":
         return covariances
@@ -79,7 +79,7 @@ def _constrain(covariances, weights, covariance_type):
 
 
 def _em_step(rows, weights, means, covariances, covariance_type, reg_covar):
-    """One E-step and one M-step; every component must end with a positive expected count."""
+    """Run one E-step and one M-step; every component must have a positive expected count."""
     n, d = rows.shape
     k = len(weights)
     resp = np.array([_responsibilities(row, weights, means, covariances) for row in rows])
@@ -105,7 +105,7 @@ def _em_step(rows, weights, means, covariances, covariance_type, reg_covar):
 
 
 def _as_arrays(rows, weights, means, covariances):
-    """Fresh float copies of the four inputs, with their shapes checked against one another."""
+    """Return float copies of the four inputs after checking their shapes."""
     rows = np.array(rows, dtype=float)
     weights = np.array(weights, dtype=float)
     means = np.array(means, dtype=float)
@@ -131,13 +131,13 @@ def em(rows, weights, means, covariances, *, covariance_type, n_iter, reg_covar=
 
 
 def log_density(rows, weights, means, covariances):
-    """Observed-data log-density of each row, shape (n,); 0.0 for a row with nothing observed."""
+    """Return the observed-data log-density of each row, shape (n,); 0.0 for a row without observed cells."""
     rows, weights, means, covariances = _as_arrays(rows, weights, means, covariances)
     return np.array([_row_log_density(row, weights, means, covariances) for row in rows], dtype=float)
 
 
 def impute(rows, weights, means, covariances):
-    """Rows with each missing cell replaced by its expectation given the observed cells under the mixture."""
+    """Return rows with each missing cell replaced by its expectation, given the observed cells."""
     rows, weights, means, covariances = _as_arrays(rows, weights, means, covariances)
     filled = rows.copy()
     for i, row in enumerate(rows):

@@ -1,8 +1,8 @@
 """A program that starts fits and kills them: `python killed_fits.py FOLDER SEED ESTIMATOR=KILLS...`.
 
-Each fit charges the folder's ledger under a name of its own, saves its model, and notes in a file when its
-rows are read and when its model is there. It is killed at a random line of the code that charges, releases or
-writes, or at a random moment. Children are forked after a first fit on one thread, so that many are quick.
+Each fit charges the folder's ledger under a unique name, saves its model, and records in a file when rows are
+read and when the model is saved. It is killed at a random line of the code that charges, releases or writes,
+or at a random time. Children are forked after a first fit on one thread, so that they start quickly.
 """
 
 import functools
@@ -18,7 +18,7 @@ from pathlib import Path
 import dpem
 from dpem.data import TableRows
 from support.estimators import ESTIMATORS
-from support.sources import made_table
+from support.sources import mixed_table
 
 SOURCE = Path(dpem.__file__).parent
 FILES = {
@@ -34,19 +34,19 @@ FILES = {
         "_files.py",
     )
 }
-assert all(map(os.path.exists, FILES)), "a file was renamed, and nothing would be killed in it"
-FRAME = made_table(200)
+assert all(map(os.path.exists, FILES)), "a file was renamed, so no fit would be killed in it"
+FRAME = mixed_table(200)
 
 
 def note(folder, word, token):
-    """Append a line that outlives the process."""
+    """Append a line that survives the death of the process."""
     file = os.open(folder / word, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.write(file, f"{token}\n".encode())
     os.close(file)
 
 
 def fit(folder, name, token, *, resumable):
-    """Fit and save under a ledger; with `resumable`, go on from what an earlier run released."""
+    """Fit and save under a ledger; with `resumable`, continue from the transcript of an earlier run."""
     read = TableRows.block
 
     def noted(self):
@@ -62,7 +62,7 @@ def fit(folder, name, token, *, resumable):
 
 
 def count_lines(kill_at=None):
-    """Count the lines that run of the code that matters; kill this process before a line of this number."""
+    """Count executed lines in `FILES`; kill this process before the line with the given number."""
     seen = [0]
 
     def line(frame, event, _):
@@ -84,20 +84,20 @@ def count_lines(kill_at=None):
 
 
 def child(work):
-    """Run something in a forked process that ends with it; return its number."""
+    """Run a function in a forked process; return the number of the process."""
     pid = os.fork()
     if pid == 0:
         try:
             work()
             os._exit(0)
-        except BaseException as error:  # noqa: BLE001  (whatever it is, the parent is to tell it)
+        except BaseException as error:  # noqa: BLE001  (the parent reports every exception)
             sys.stderr.write(f"{type(error).__name__}: {error}\n")
             os._exit(1)
     return pid
 
 
 def end(pid):
-    """Wait for a child; it was killed, or it succeeded."""
+    """Wait for a child that must have succeeded or been killed; return its status."""
     status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if status not in (0, -signal.SIGKILL):
         sys.exit("A child failed.")
@@ -105,7 +105,7 @@ def end(pid):
 
 
 def lines_of(folder, name, *, resumable):
-    """Return how many lines of the code that matters a whole fit takes."""
+    """Return the number of lines that a complete fit executes in `FILES`."""
 
     def work():
         seen = count_lines()
@@ -118,7 +118,7 @@ def lines_of(folder, name, *, resumable):
 
 
 def main(folder, seed, *estimators):
-    """Kill fits of each estimator, at lines and at moments, with a transcript and without."""
+    """Kill fits of each estimator, at lines and at times, with and without a transcript."""
     warnings.simplefilter("ignore")
     chance, folder, kills = random.Random(int(seed)), Path(folder), 0
     for name, times in (estimator.split("=") for estimator in estimators):
@@ -126,7 +126,7 @@ def main(folder, seed, *estimators):
         for resumable in (False, True):
             lines = lines_of(folder, name, resumable=resumable)
             for number, at in enumerate(chance.sample(range(1, lines), int(times))):
-                token = f"{name} {'goes on' if resumable else number}"
+                token = f"{name} {'resumed' if resumable else number}"
 
                 def at_line(name=name, token=token, at=at, resumable=resumable):
                     count_lines(at)
@@ -137,12 +137,12 @@ def main(folder, seed, *estimators):
             end(child(lambda n=name, r=resumable: fit(folder, n, f"{n} timed {r}", resumable=r)))
             took = time.monotonic() - started
             for number in range(int(times) // 3):
-                token = f"{name} moment {'goes on' if resumable else number}"
+                token = f"{name} moment {'resumed' if resumable else number}"
                 pid = child(lambda n=name, t=token, r=resumable: fit(folder, n, t, resumable=r))
                 time.sleep(chance.uniform(0, took))
                 os.kill(pid, signal.SIGKILL)
                 kills += end(pid) != 0
-        end(child(lambda n=name: fit(folder, n, f"{n} goes on", resumable=True)))
+        end(child(lambda n=name: fit(folder, n, f"{n} resumed", resumable=True)))
     sys.stdout.write(f"{kills}\n")
 
 

@@ -1,15 +1,15 @@
-"""Chi-squared tests of integer laws. Thresholds are so small that unseeded noise does not flake."""
+"""Chi-squared tests of integer laws, with thresholds so small that unseeded noise causes no flaky tests."""
 
 import numpy as np
 from scipy import special, stats
 
-# A true law falls below this once in a billion runs; a wrong one must fall far below it.
+# The p-value of a correct law is below ACCEPT once in a billion runs; that of a wrong law is below REJECT.
 ACCEPT = 1e-9
 REJECT = 1e-12
 
 
 def interval_probability(law, scale, low, high):
-    """P(low <= Y < high) for the continuous law, accurate in both tails."""
+    """Return P(low <= Y < high) for the continuous law, accurate in both tails."""
     distribution = {"gaussian": stats.norm, "laplace": stats.laplace}[law]
     a, b = np.asarray(low) / scale, np.asarray(high) / scale
     return np.where(
@@ -20,11 +20,11 @@ def interval_probability(law, scale, low, high):
 
 
 def law_p_value(draws, law, scale):
-    """p-value of the hypothesis that `draws` are round(Y): per integer where few, per bin else."""
+    """Return the p-value of the hypothesis that `draws` are round(Y), by integers or, if many, by bins."""
     spread = 12 * scale
     if spread < 2000:
         edges = np.arange(-np.ceil(spread) - 0.5, np.ceil(spread) + 1.5)
-    else:  # wide laws: 400 bins of whole integers
+    else:  # wide laws: 400 bins of integers
         edges = np.unique(np.floor(np.linspace(-spread, spread, 401))) + 0.5
     edges = np.concatenate([[-np.inf], edges, [np.inf]])
     expected = interval_probability(law, scale, edges[:-1], edges[1:]) * len(draws)

@@ -1,4 +1,4 @@
-"""Saved models of every estimator, and files like them that no `save` wrote."""
+"""Saved models of every estimator, and forged files in their format."""
 
 import functools
 import io
@@ -12,7 +12,7 @@ import numpy as np
 
 import dpem
 from support.estimators import ESTIMATORS, Mean
-from support.sources import made_table
+from support.sources import mixed_table
 
 
 @functools.cache
@@ -20,37 +20,37 @@ def saved(name):
     """Return the bytes of a saved model, and the model."""
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        model = ESTIMATORS[name]().fit(made_table())
+        model = ESTIMATORS[name]().fit(mixed_table())
         model.save(Path(folder) / "model")
         return (Path(folder) / "model").read_bytes(), model
 
 
 def load(name, path):
-    """Load a file as a user would who expects this estimator in it."""
+    """Load a file with the class of the expected estimator."""
     return dpem.load(path, model=Mean() if name in {"PrivateEM", "paper.GeneralEM"} else None)
 
 
 def content(name):
-    """Return metadata and arrays of a saved model, to be changed."""
+    """Return copies of the metadata and arrays of a saved model."""
     with np.load(io.BytesIO(saved(name)[0])) as file:
         arrays = dict(file)
     return json.loads(bytes(arrays.pop("metadata"))), arrays
 
 
 def text(metadata):
-    """Return metadata as an array, as files hold it; text is taken as it is."""
+    """Return metadata as the array of a model file; text stays unchanged."""
     written = metadata if isinstance(metadata, str) else json.dumps(metadata)
     return np.frombuffer(written.encode(), np.uint8)
 
 
 def write(path, metadata, arrays):
-    """Write a file whose form is right, whatever is in it."""
+    """Write a file of valid format with any content."""
     with path.open("wb") as file:
         np.savez_compressed(file, metadata=text(metadata), **arrays)
 
 
 def with_metadata(path, other, change):
-    """Write a copy of a model file whose metadata a function has changed; return its path."""
+    """Write a copy of a model file with metadata changed by a function; return its path."""
     with np.load(path) as file:
         arrays = dict(file)
     metadata = json.loads(bytes(arrays.pop("metadata")))
@@ -74,14 +74,14 @@ def header(shape, descr="<f8"):
 
 
 def write_members(path, members):
-    """Write a zip file of named members, each once or more."""
+    """Write a zip file of named members; a name may occur several times."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, member in members:
             archive.writestr(name, member)
 
 
 def same(model, other):
-    """Whether two models are the same to the last bit."""
+    """Return whether two models are equal to the last bit."""
     arrays, others = model._arrays(), other._arrays()
     return (
         model.get_params(deep=False).keys() == other.get_params(deep=False).keys()

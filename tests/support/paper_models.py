@@ -1,7 +1,7 @@
 """The paper's mixture and k-means as exponential-family models, to test the machinery of `GeneralEM`.
 
-Their M-steps repeat those of `dpem.paper`, with floors and clipping that are in no equation of the paper.
-That the formulas are the paper's is tested in tests/paper/test_gaussian_mixture.py and test_kmeans.py.
+Their M-steps equal those of `dpem.paper`, with floors and clipping that are not in the paper's equations.
+tests/paper/test_gaussian_mixture.py and test_kmeans.py compare the formulas with those of the paper.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from dpem import paper
 
 
 def densities(row, weights, means, covariances):
-    """Return pi_k N(x | mu_k, Sigma_k), over the largest of them."""
+    """Return pi_k N(x | mu_k, Sigma_k), divided by the largest of them."""
     logs = []
     for weight, mean, covariance in zip(weights, means, covariances, strict=True):
         away = row - mean
@@ -24,7 +24,7 @@ def densities(row, weights, means, covariances):
 
 
 class Mixture(dpem.ExponentialFamily):
-    """A mixture of Gaussians in the unit ball, MLE: the statistics are gamma, gamma x and gamma x x'."""
+    """A mixture of Gaussians in the unit ball by MLE, with statistics gamma, gamma x and gamma x x'."""
 
     def __init__(self, means):
         self.means = tuple(map(tuple, means))
@@ -71,7 +71,7 @@ def mixture_moments(k, d, scenario):
 
 
 class Clusters(dpem.ExponentialFamily):
-    """Lloyd's k-means: the statistics are the indicator of the nearest centre, and it times the row."""
+    """Lloyd's k-means, with statistics 1 and the row for the nearest centre, and 0 for all others."""
 
     def __init__(self, centres):
         self.centres = tuple(map(tuple, centres))

@@ -1,8 +1,8 @@
 """dpem at epsilon = inf behind scikit-learn's constructors, for scikit-learn's own tests.
 
-The classes have scikit-learn's names and arguments. An argument that dpem has too is handed on. One that only
-chooses the way to the result (a start, a number of starts, a solver) is stored and has no effect. One that
-would change the result raises `NotOffered`, unless it has its default value.
+The classes have scikit-learn's names and arguments. Arguments that dpem supports are passed on. Arguments of
+the computation (a start, a number of starts, a solver) are stored and have no effect. Arguments that would
+change the result raise `NotOffered`, unless they have their default value.
 """
 
 import copy
@@ -24,9 +24,9 @@ __all__ = ["FactorAnalysis", "GaussianMixture", "KMeans", "NotOffered"]
 # Wider than all rows of scikit-learn's tests: nothing is clipped.
 PLAIN = {"epsilon": math.inf, "bounds": (-1e6, 1e6), "n_jobs": 1}
 
-_SCALES = parse_version(sklearn.__version__) >= parse_version("1.7")  # another end of one message
+_SCALES = parse_version(sklearn.__version__) >= parse_version("1.7")  # one message ends differently
 
-# dpem refuses and warns in its own words. Scikit-learn's tests look for scikit-learn's.
+# Scikit-learn's tests match the messages of scikit-learn, so those of dpem are translated.
 WORDS = {
     "Expected means_init of shape": "The parameter 'means' should have the shape of",
     "Expected covariances of full rank": (
@@ -81,11 +81,11 @@ def _as_in_scikit_learn(estimator):
 
 
 class GaussianMixture(dpem.GaussianMixture):
-    """Plain EM. `converged_` tells whether dpem warned; `aic` and `bic` are those of `to_sklearn`.
+    """Plain EM. `converged_` is False if dpem warned; `aic` and `bic` are those of `to_sklearn`.
 
-    dpem has no warm start. With ``warm_start=True`` the adapter starts again from the same seed and takes as
-    many more steps as asked for, which is the same path. On a long path it takes a tenth more at once: a test
-    that asks for single steps would otherwise repeat all of them every time.
+    dpem has no warm start. With ``warm_start=True`` the adapter starts again from the same seed and runs the
+    additional steps, which gives the same path. On a long path it runs a tenth more steps at once, because a
+    test that requests single steps would otherwise repeat all of them every time.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class GaussianMixture(dpem.GaussianMixture):
 
 
 class KMeans(dpem.KMeans):
-    """Plain k-means. `labels_` and `inertia_` are what `predict` and `score` say of the rows of the fit."""
+    """Plain k-means. `labels_` and `inertia_` are `predict` and `score` of the rows of the fit."""
 
     def __init__(
         self,
@@ -193,9 +193,9 @@ class KMeans(dpem.KMeans):
 
 
 class FactorAnalysis(dpem.FactorAnalysis):
-    """Plain factor analysis. `loglike_` has the last value alone.
+    """Plain factor analysis. `loglike_` has the last value only.
 
-    There is no `tol`: scikit-learn's is of the whole log-likelihood, dpem's of its mean per column.
+    There is no `tol`: scikit-learn's refers to the total log-likelihood, dpem's to its mean per column.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class FactorAnalysis(dpem.FactorAnalysis):
         random_state=0,
         verbose=False,
     ):
-        # A version that has max_iter takes it; one that has not is a known defect.
+        # Versions with max_iter receive it; versions without it are a known defect.
         steps = (
             {"max_iter": max_iter} if "max_iter" in inspect.signature(dpem.FactorAnalysis).parameters else {}
         )

@@ -1,4 +1,4 @@
-"""Plug-in models for tests: one with every method, and one that talks about each row."""
+"""Plug-in models for tests: one with every method, and one that warns about each row."""
 
 import warnings
 
@@ -17,15 +17,15 @@ class Whole(Mean):
         return random_state.normal(parameters["mean"], 1.0, (n, 3))
 
 
-# Models that use other modules than pure ones are refused; this one keeps nothing of a row.
+# Models that use modules with state are refused; this module keeps nothing of a row, so it is allowed here.
 pure_library._pure_modules()[id(crossing)] = crossing
 pure_library._library()[id(crossing.take_turn)] = crossing.take_turn
 
 
 class Talkative(Mean):
-    """A model that warns of every row, which nobody may hear, after it gave other threads a turn."""
+    """A model that gives other threads a turn, then warns about its row, which must be silenced."""
 
     def expected_statistics(self, row, parameters):
         crossing.take_turn()
-        warnings.warn(f"the model says of a row: {row[0]}", RuntimeWarning, stacklevel=1)
+        warnings.warn(f"the model warns about a row: {row[0]}", RuntimeWarning, stacklevel=1)
         return row / 6

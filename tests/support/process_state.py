@@ -1,7 +1,7 @@
-"""Process-wide state that a library must leave alone: read it, compare it, put it back, change it on purpose.
+"""Process-wide state that a library must not change: read, compare, restore and deliberately change it.
 
-`STATE` has one entry for each kind of state. Every entry has a deliberate leak, so that a test can show that
-the kind is watched: a snapshot that never differs proves nothing.
+`STATE` has one entry for each kind of state. Every entry has a deliberate leak, which shows in a test that
+changes of the kind are detected.
 """
 
 import atexit
@@ -43,7 +43,7 @@ import threadpoolctl
 
 
 class Is:
-    """An object that equals itself alone; the reference keeps its identity from being used again."""
+    """An object that equals only itself; the reference prevents reuse of its identity."""
 
     def __init__(self, thing):
         self.thing = thing
@@ -58,7 +58,7 @@ class Is:
 
 
 class Kind(NamedTuple):
-    """One kind of state: how to read it, how to put it back, and how a bad operation would change it."""
+    """One kind of state: functions that read it, restore it, and change it as a bad operation would."""
 
     read: Callable[[], dict[str, Any]]
     restore: Callable[[dict[str, Any]], None]
@@ -66,7 +66,7 @@ class Kind(NamedTuple):
 
 
 def nothing(_):
-    """Put nothing back: the leak of this kind ends with the process."""
+    """Restore nothing, because the leak of this kind ends with the process."""
 
 
 # -- warnings and logging ------------------------------------------------------------------------------------
@@ -185,16 +185,16 @@ def _restore_folders(before):
 
 
 def _temporary_files():
-    """Return what lies in the folder for temporary files and in the working folder: both are ours alone."""
+    """Return the content of the temporary folder and of the working folder, which only this process uses."""
     folders = (Path(tempfile.gettempdir()), Path.cwd())
     return {str(path.relative_to(folder.parent)): "there" for folder in folders for path in folder.rglob("*")}
 
 
 def _open_files():
     found = {}
-    with contextlib.suppress(FileNotFoundError):  # no such list outside Linux
+    with contextlib.suppress(FileNotFoundError):  # the list exists only on Linux
         for file in list(Path("/proc/self/fd").iterdir()):
-            with contextlib.suppress(FileNotFoundError):  # that of the list itself
+            with contextlib.suppress(FileNotFoundError):  # the file of the list itself
                 found[file.name] = str(file.readlink())
     return found
 
@@ -228,7 +228,7 @@ def _leak_thread():
 
 
 def _children():
-    """Return child processes, zombies too."""
+    """Return child processes, including zombies."""
     found = {}
     with contextlib.suppress(FileNotFoundError):
         for folder in [folder for folder in Path("/proc").iterdir() if folder.name.isdecimal()]:
@@ -375,7 +375,7 @@ def _restore_collector(before):
 
 
 def _context_variables():
-    """Return every context variable that has a value: seeded noise and recordings are some of dpem's."""
+    """Return every context variable with a value, such as dpem's seeded noise and recordings."""
     return {
         f"{variable.name} {id(variable)}": Is(value) for variable, value in contextvars.copy_context().items()
     }
@@ -394,7 +394,7 @@ _PLACES: dict[str, dict[str, tuple[Any, str]]] = {}
 
 
 def _places(module_name):
-    """Return where a module keeps its own functions, classes and methods, by name."""
+    """Return the functions, classes and methods of a module with their owners, by name."""
     module, found = sys.modules[module_name], {}
     for name, value in list(vars(module).items()):
         own = module_name in _PATCHED or getattr(value, "__module__", None) == module_name
@@ -407,7 +407,7 @@ def _places(module_name):
 
 
 def _functions():
-    """Return functions and methods of dpem, and of modules that it uses, by name: none may be replaced."""
+    """Return functions and methods of dpem and of modules that it uses, by name; none may be replaced."""
     for name in [name for name in sys.modules if name in _PATCHED or name.partition(".")[0] == "dpem"]:
         if name not in _PLACES:
             _PLACES[name] = _places(name)
@@ -429,7 +429,7 @@ def _leak_function():
     os.getcwd = lambda: "nowhere"
 
 
-# A page without figures needs no plotting library; a fit needs no notebook and no test framework.
+# Without figures no plotting library is needed; a fit needs no notebook and no test framework.
 _UNWANTED = ("matplotlib", "IPython", "pytest", "hypothesis")
 
 
@@ -494,17 +494,17 @@ STATE = {
     "modules": Kind(_modules, _restore_modules, _leak_module),
 }
 LEAKED: list[Any] = []
-_MAY_GROW = ("functions",)  # a module that is imported brings its own
-_SLOW_TO_END = ("threads", "children", "open files")  # a thread that was joined may be listed a moment longer
+_MAY_GROW = ("functions",)  # an imported module adds its own
+_SLOW_TO_END = ("threads", "children", "open files")  # a joined thread may be listed a moment longer
 
 
 def read_state():
-    """Return all of the process's state, by kind."""
+    """Return the state of the process, by kind."""
     return {name: kind.read() for name, kind in STATE.items()}
 
 
 def differences(before, patience):
-    """Return what differs now, one line for each: the kind, the name, before and after."""
+    """Return one line for each difference: the kind, the name, and the values before and after."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline and any(STATE[kind].read() != before[kind] for kind in _SLOW_TO_END):
         time.sleep(0.02)
@@ -519,7 +519,7 @@ def differences(before, patience):
 
 
 def restore(before):
-    """Put back what can be put back, so that the next operation is judged by itself."""
+    """Restore the state as far as possible, so that the next operation is checked on its own."""
     for name, kind in STATE.items():
         if kind.read() != before[name]:
             kind.restore(before[name])

@@ -1,10 +1,10 @@
-"""Work in a process of its own, which may run out of disk or memory, give up its rights, or die."""
+"""Run functions in a separate process, which may run out of disk or memory, drop its rights, or die."""
 
 import multiprocessing
 import resource
 from contextlib import contextmanager
 
-# Forked from a server that has imported the package and done nothing else: quick, and free of threads.
+# Forked from a server that has only imported the package, which is fast and has no threads.
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["dpem.loading", "dpem.cli"])
 
@@ -16,13 +16,13 @@ class Died(Exception):  # noqa: N818
 def _answer(pipe, function, arguments):
     try:
         pipe.send((function(*arguments), None))
-    except BaseException as error:  # noqa: BLE001  (it is raised again, where it is seen)
+    except BaseException as error:  # noqa: BLE001  (raised again in the parent)
         error.notes = getattr(error, "__notes__", [])
         pipe.send((None, error))
 
 
 def apart(function, *arguments):
-    """Return what a function returns in a process of its own, or raise what it raises."""
+    """Run a function in a separate process; return its result or raise its exception."""
     ours, theirs = _CONTEXT.Pipe(duplex=False)
     process = _CONTEXT.Process(target=_answer, args=(theirs, function, arguments))
     process.start()
@@ -42,7 +42,7 @@ def apart(function, *arguments):
 
 @contextmanager
 def limited(which, most):
-    """Let this process have no more of something inside the block: bytes of a file, or of memory."""
+    """Limit a resource of this process inside the block, such as the size of files or memory."""
     before = resource.getrlimit(which)
     resource.setrlimit(which, (most, before[1]))
     try:

@@ -1,8 +1,8 @@
 """Every public operation, between two snapshots of the process: `python public_operations.py PART RESULT`.
 
-It runs in a process of its own, because pytest replaces warning filters around every test. Libraries are
-imported and used once before the first snapshot: what their import leaves behind is not dpem's. The result
-lists, for each group, every operation with its differences; an unexpected exception counts as a difference.
+It runs in a separate process, because pytest replaces warning filters around every test. Libraries are
+imported and used once before the first snapshot, so that state from their import is not attributed to dpem.
+The result lists every operation by group, with its differences; an unexpected exception is a difference too.
 Parts are "estimators", "rest" (all other public names, and the commands), and "leaks", which leak on purpose.
 """
 
@@ -33,13 +33,13 @@ import numpy as np
 from support import process_state
 from support.crossing import at_once, crossing
 
-# A process that was started in the background may ignore Ctrl-C, which is one of the things tried here.
+# A process that was started in the background may ignore Ctrl-C, which is one of the operations.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 N_ROWS = 120
 # Estimators without a fit at epsilon = inf.
 ONLY_PRIVATE = ("MixedMixture",)
-# Methods that need another mode, or a plug-in model that has them too: they refuse, and leave nothing either.
+# Methods that need another mode, or a plug-in model with more methods: they raise, and leave nothing behind.
 REFUSED = {
     "GaussianMixture": ("impute",),
     "GaussianMixture tied": ("impute",),
@@ -51,18 +51,18 @@ REFUSED = {
 
 
 class ExpectedWarning(UserWarning):
-    """A warning that the main thread gives itself."""
+    """A warning of the main thread."""
 
 
 class RefusedWarning(UserWarning):
-    """A warning that the main thread has turned into an error."""
+    """A warning that the main thread turns into an error."""
 
 
-# -- what is run ---------------------------------------------------------------------------------------------
+# -- running operations --------------------------------------------------------------------------------------
 
 
 class Program:
-    """The operations of one process, with what they found, by group."""
+    """The operations of one process and their results, by group."""
 
     patience = 1.0  # seconds that threads, processes and files may take to end
 
@@ -72,11 +72,11 @@ class Program:
         self.renew()
 
     def renew(self):
-        """Take the state as it is now for the one to keep."""
+        """Take the current state as the state to compare with."""
         self._before = process_state.read_state()
 
     def run(self, group, name, operation, raises=()):
-        """Run an operation; note what differs afterwards, and put it back."""
+        """Run an operation; record differences of the state, and restore it."""
         started, said = time.monotonic(), []
         try:
             operation()
@@ -96,11 +96,11 @@ class Program:
 
 
 def warm_up():
-    """Import and use libraries, not dpem: pools, caches and trackers that they keep for good are made here.
+    """Import and use libraries, but not dpem, so that their permanent pools, caches and trackers exist.
 
-    These stay, and no call of dpem could end them: the thread pools of BLAS, OpenMP, Arrow, polars and numba,
-    and the standard library's process that removes what a crashed process shared (multiprocessing's resource
-    tracker). Native threads of such pools are not listed by `threading`, and not compared.
+    No call of dpem could end these: the thread pools of BLAS, OpenMP, Arrow, polars and numba, and the
+    resource tracker of multiprocessing, which removes the shared objects of crashed processes. Native threads
+    of such pools are not listed by `threading`, and not compared.
     """
     import multiprocessing.resource_tracker
 
@@ -128,7 +128,7 @@ def warm_up():
     import typer.testing  # noqa: F401
 
     with contextlib.suppress(ImportError):
-        importlib.import_module("coverage")  # numba imports it where it is installed
+        importlib.import_module("coverage")  # numba imports it if it is installed
     multiprocessing.resource_tracker.ensure_running()
     tempfile.gettempdir()
     rows = np.random.default_rng(0).normal(size=(400, 3))
@@ -151,7 +151,7 @@ def warm_up():
 
 
 def import_everything():
-    """Import every module of the package that needs neither a cluster nor a GPU nor a figure."""
+    """Import all modules of the package except those for clusters, GPUs and figures."""
     import dpem
 
     left_out = ("dask", "spark", "device", "torch", "triton", "reproduce")
@@ -164,7 +164,7 @@ def import_everything():
 
 
 def interrupted_at(release):
-    """Return a context in which a fit is interrupted before the release of this number."""
+    """Return a context that interrupts a fit before the release with the given number."""
     from dpem.gate.progress import listening
 
     def listen(_, done, planned):
@@ -176,7 +176,7 @@ def interrupted_at(release):
 
 @contextlib.contextmanager
 def interrupted_by_signals(times):
-    """Interrupt a fit from the keyboard while a block of rows is read; a second time while it ends."""
+    """Interrupt a fit by signals while a block of rows is read, and again while the fit ends."""
     from dpem.data import TableRows
 
     read, left, lock = TableRows.block, [times], threading.Lock()
@@ -200,7 +200,7 @@ def interrupted_by_signals(times):
 
 
 def arguments_of(world, model, method):
-    """Return what a public method is called with; a method that is not named here is not covered."""
+    """Return the arguments of a public method; a method that is not listed here is not covered."""
     rows, ledger = world["frame"], world["ledger"]
     known = {
         "diagnostics": (),
@@ -232,7 +232,7 @@ def arguments_of(world, model, method):
 
 
 def public_members(estimator):
-    """Yield public methods and properties of a class: its arguments and class attributes are none."""
+    """Yield the public methods and properties of a class, without arguments and class attributes."""
     for name in sorted(dir(estimator)):
         value = inspect.getattr_static(estimator, name)
         is_called = callable(getattr(estimator, name, None)) or isinstance(value, property)
@@ -241,7 +241,7 @@ def public_members(estimator):
 
 
 def other_libraries():
-    """Use warnings as others do: scikit-learn's threads, a block of filters, filters sent to a process."""
+    """Use warnings like other libraries: in scikit-learn's threads, a filter block and another process."""
     from sklearn.ensemble import RandomForestClassifier
 
     rows = np.arange(40.0).reshape(20, 2)
@@ -258,7 +258,7 @@ def other_libraries():
 
 
 def while_main_warns(fit):
-    """Fit in a thread; whenever it is inside a switch or a model, the main thread warns and must be heard."""
+    """Fit in a thread; whenever it is inside a switch or a model, check warnings of the main thread."""
     turns, missed, name = queue.Queue(), [], "fit beside"
 
     def turn():
@@ -269,7 +269,7 @@ def while_main_warns(fit):
     def work():
         try:
             fit()
-        except BaseException as error:  # noqa: BLE001  (told by the main thread)
+        except BaseException as error:  # noqa: BLE001  (reported by the main thread)
             missed.append(f"the fit raised {error!r}")
         finally:
             turns.put(None)
@@ -281,7 +281,7 @@ def while_main_warns(fit):
             text = f"{category.__name__} of turn {number}"
             warnings.warn(text, category, stacklevel=1)
             if text not in [str(one.message) for one in seen]:
-                missed.append(f"not heard: {text}")
+                missed.append(f"missed warning: {text}")
         try:
             warnings.warn("refused", RefusedWarning, stacklevel=1)
         except RefusedWarning:
@@ -305,12 +305,12 @@ def while_main_warns(fit):
                 done.set()
             thread.join()
         warn("after the fit", seen)
-        missed += [f"heard: {one.message}" for one in seen if "says of a row" in str(one.message)]
+        missed += [f"leaked warning: {one.message}" for one in seen if "about a row" in str(one.message)]
     assert not missed, missed[:6]
 
 
 def thread_keeps_its_errors(fit):
-    """Fit in a thread that has an error state of its own: it has it afterwards, and the main thread not."""
+    """Fit in a thread with its own error state, which must stay in that thread only."""
     found = {}
 
     def work():
@@ -326,13 +326,13 @@ def thread_keeps_its_errors(fit):
 
 
 def at_once_without_errors(*works):
-    """Run functions in threads at once; none may fail."""
+    """Run functions in concurrent threads; none may fail."""
     errors = at_once(*works)
     assert not errors, errors
 
 
 def run_estimator(program, world, name, make):
-    """Every operation of one estimator."""
+    """Run every operation of one estimator."""
     from sklearn.base import clone
 
     import dpem
@@ -405,7 +405,7 @@ def run_estimator(program, world, name, make):
     if name in world["planned"]:
         run("plan", lambda: (str(dpem.plan(make(), 500)), dpem.plan(make(), 500).compare()))
         run("two plans at once", lambda: at_once_without_errors(*[lambda: dpem.plan(make(), 500)] * 2))
-    # What fails.
+    # Failures.
     wrong = errors.DpemError
     run("epsilon below zero", lambda: fit(epsilon=-1.0), raises=wrong)
     run(
@@ -436,11 +436,11 @@ def run_estimator(program, world, name, make):
     run("a fit in a thread with an error state", lambda: thread_keeps_its_errors(fit))
 
 
-# -- everything else -----------------------------------------------------------------------------------------
+# -- other public names --------------------------------------------------------------------------------------
 
 
 def run_sources(program, world):
-    """Fits from every form of a table: files, streams, other frames, rows of persons."""
+    """Fit every form of a table: files, streams, other frames, rows of persons."""
     import decimal
 
     import dpem
@@ -523,7 +523,7 @@ def schema_operations(world):
 
 
 def public_functions(world):
-    """Return what is run for each public name of the package that is no estimator, by that name."""
+    """Return the operations of each public name of the package that is not an estimator."""
     import dpem
     from dpem import audit, paper, privacy, report, testing
     from support.estimators import ESTIMATORS, Mean
@@ -640,7 +640,7 @@ def public_functions(world):
 
 
 def public_names():
-    """Return public names that are no estimator, no module and no exception: each is run above."""
+    """Return public names except estimators, modules and exceptions; each has an operation above."""
     import dpem
     from dpem.estimator.base import PrivateEstimator
 
@@ -655,7 +655,7 @@ def public_names():
 
 
 def run_functions(program, world):
-    """Every public function and class that is no estimator."""
+    """Run every public function and class that is not an estimator."""
     import dpem
     from dpem import audit
     from support.estimators import ESTIMATORS
@@ -691,7 +691,7 @@ def require(condition, said):
 
 
 class ClosedPipe(io.StringIO):
-    """Standard output whose reader has gone."""
+    """Standard output with a closed reader."""
 
     def write(self, _):
         raise BrokenPipeError
@@ -701,7 +701,7 @@ class ClosedPipe(io.StringIO):
 
 
 def run_commands(program, world):
-    """Every command in this process, as a program that imports `dpem.cli` would run it."""
+    """Run every command in this process, like a program that imports `dpem.cli`."""
     from dpem.cli.app import app, main
     from support.commands import hospital
 
@@ -759,7 +759,7 @@ def run_commands(program, world):
         program.run("commands", name, command)
 
     def closed_pipe():
-        """Write to a reader that has gone: this process still has its standard output afterwards."""
+        """Write to a closed reader; standard output of this process must stay the same."""
         before, sys.stdout = sys.stdout, ClosedPipe()
         given = sys.stdout
         try:
@@ -780,7 +780,7 @@ def run_commands(program, world):
 
 
 def run_audit(program):
-    """Run the command that starts processes: none is left, nor a file of theirs."""
+    """Run the command that starts processes; neither processes nor their files may remain."""
     from dpem.cli import main
 
     def command():
@@ -792,14 +792,14 @@ def run_audit(program):
 # -- the program ---------------------------------------------------------------------------------------------
 
 
-def made_world(folder):
-    """Make rows, ledgers and a model for the operations."""
+def create_world(folder):
+    """Create rows, ledgers and a model for the operations."""
     import dpem
     from support.estimators import ESTIMATORS
     from support.plug_ins import Talkative
-    from support.sources import NUMBERS, made_table
+    from support.sources import NUMBERS, mixed_table
 
-    estimators, frame = ESTIMATORS | variants(), made_table(N_ROWS)
+    estimators, frame = ESTIMATORS | variants(), mixed_table(N_ROWS)
     ledger = dpem.Ledger.create(folder / "ledger", name="x", cap_epsilon=1e5, cap_delta=1e-5)
     exhausted = dpem.Ledger.create(folder / "exhausted", name="x", cap_epsilon=1e-3, cap_delta=1e-5)
     charged = ESTIMATORS["KMeans"](ledger=ledger).fit(frame)
@@ -809,7 +809,7 @@ def made_world(folder):
         raise RuntimeError("no more rows can be read")
 
     def beside(name):
-        """Fit while another thread warns; a plug-in model gives that thread turns, and says things itself."""
+        """Fit while another thread warns; a plug-in model gives that thread turns, and warns too."""
         if name == "PrivateEM":
             dpem.PrivateEM(Talkative(), max_iter=2, epsilon=1.0, schema=NUMBERS, n_jobs=1).fit(frame[:3])
         else:
@@ -829,7 +829,7 @@ def made_world(folder):
 
 
 def variants():
-    """Return more estimators: a table with a target, and a plug-in model that has every method."""
+    """Return more estimators: a table with a target, and a plug-in model with every method."""
     import dpem
     from support.plug_ins import Whole
     from support.sources import NUMBERS, TABLE
@@ -881,7 +881,7 @@ def run_leaks(program):
     for process in process_state.LEAKED:
         process.kill()
         process.wait()
-    leaky = types.ModuleType("dpem.leaky")  # only what dpem enters is crossed
+    leaky = types.ModuleType("dpem.leaky")  # threads interleave only in switches entered by dpem
     exec(LEAKY, vars(leaky))
     program.renew()
     for kind in ("warning filters", "warning functions", "thread pools", "umask", "interpreter", "functions"):
@@ -890,7 +890,7 @@ def run_leaks(program):
         program.run("at once", kind, lambda work=work: at_once_without_errors(work, work))
 
     def speaking():
-        warnings.warn("the model says of a row: 1", UserWarning, stacklevel=1)
+        warnings.warn("the model warns about a row: 1", UserWarning, stacklevel=1)
 
     program.run("warnings", "hidden", lambda: while_main_warns(leaky.warning_filters))
     program.run("warnings", "taken", lambda: while_main_warns(leaky.warning_functions))
@@ -901,13 +901,13 @@ def run_leaks(program):
 
 
 def run_estimators(program, world):
-    """Every operation of every estimator."""
+    """Run every operation of every estimator."""
     for name, make in world["estimators"].items():
         run_estimator(program, world, name, make)
 
 
 def run_rest(program, world):
-    """Everything that is no method of an estimator."""
+    """Run all operations other than methods of estimators."""
     from dpem.estimator.saving import _MODELS
 
     covered = {type(make())._public_name for make in world["estimators"].values()}
@@ -920,11 +920,11 @@ def run_rest(program, world):
 
 
 def main(part, result):
-    """Run one part; write what was found."""
-    os.umask(0o027)  # not the usual one, which code might set
+    """Run one part and write its results."""
+    os.umask(0o027)  # an unusual value, which no code sets
     if part != "leaks":
         warm_up()
-    # Beside the working folder, which must stay empty.
+    # Outside the working folder, which must stay empty.
     with tempfile.TemporaryDirectory(dir=Path.cwd().parent) as name:
         program = Program(Path(name))
         if part == "leaks":
@@ -934,7 +934,7 @@ def main(part, result):
             from dpem.fitting.standard_errors import few_draws
 
             with few_draws(5):
-                world = made_world(program.folder)
+                world = create_world(program.folder)
                 program.renew()
                 {"estimators": run_estimators, "rest": run_rest}[part](program, world)
     Path(result).write_text(json.dumps(program.found, indent=1))

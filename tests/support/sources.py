@@ -1,4 +1,4 @@
-"""One table in every form that a fit accepts, cut in odd ways."""
+"""One table in every form that a fit accepts, in uneven parts."""
 
 from itertools import pairwise
 
@@ -10,19 +10,18 @@ import pyarrow.dataset
 import pyarrow.feather
 
 import dpem
-from dpem.estimator.trials import HOLES, NUMBERS, TABLE
-from dpem.estimator.trials import mixed_table as made_table
+from dpem.estimator.trials import HOLES, NUMBERS, TABLE, mixed_table
 
 __all__ = [
-    "HOLES", "LOCAL", "NUMBERS", "TABLE", "VISITS", "made_table", "parts", "visits",
+    "HOLES", "LOCAL", "NUMBERS", "TABLE", "VISITS", "mixed_table", "parts", "visits",
 ]  # fmt: skip
 
 N_ROWS = 603
-CUTS = (0, 1, 1, 38, 301, 302, N_ROWS)  # one row, none, an odd number, half, one row, the rest
+CUTS = (0, 1, 1, 38, 301, 302, N_ROWS)  # one row, no rows, an odd number, half, one row, the rest
 
 
 def parts(frame):
-    """Return parts of the table: odd sizes, other orders of columns, other types with the same values."""
+    """Return parts of the table with uneven sizes, other orders of columns, and other types."""
     cut = [frame.iloc[start:stop].reset_index(drop=True) for start, stop in pairwise(CUTS)]
     cut[2] = cut[2][list(frame.columns[::-1])]
     cut[3] = cut[3].astype({"a": np.float32, "visits": np.int16})
@@ -107,7 +106,7 @@ VISITS = dpem.Schema(
 
 
 def visits(n=300):
-    """Return a table of dates, durations, amounts as text and words; one day is missing."""
+    """Return a table with dates, durations, amounts as text, and words; one date is missing."""
     rng = np.random.default_rng(0)
     days = np.datetime64("2023-01-01", "us") + rng.integers(0, 700, n).astype("timedelta64[D]")
     table = pd.DataFrame(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpem import _validate
+from dpem._compiled import kernel_module
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -163,6 +164,16 @@ class Domain:
         dropped and never raise.
         """
         d = self.n_columns
+        # Rounding moves a row by at most sqrt(d)/2 grid steps. Leave room for that, and for float error.
+        largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
+        kernels = kernel_module("dpem.data.grid_kernel")
+        if kernels is not None:
+            low = np.full(d, -np.inf) if self.low is None else self.low
+            high = np.full(d, np.inf) if self.high is None else self.high
+            block = np.ascontiguousarray(columns, dtype=np.float64)
+            grid = np.empty(block.shape)
+            kernels.to_grid(block, low, high, self.centre, self.scale, largest, GRID, grid)
+            return grid
         u = np.empty(columns.shape, dtype=np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             for j in range(d):
@@ -174,8 +185,6 @@ class Domain:
             good = np.isfinite(columns).all(axis=0)
             norm = np.sqrt(norm_squared(u))
             good &= np.isfinite(norm)
-            # Rounding moves a row by at most sqrt(d)/2 grid steps. Leave room for that, and for float error.
-            largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
             scale = GRID * np.minimum(1.0, largest / np.maximum(norm, largest))
             np.multiply(u, scale, out=u)
         np.rint(u, out=u)

@@ -1,4 +1,4 @@
-"""Engines answer one question, "sum this statistic over these rows", with the same integers from each.
+"""Engines that sum a statistic over rows; every engine returns the same integers.
 
 May import: data and argument checks. Never sees: noise, budgets, models.
 """

@@ -1,4 +1,4 @@
-"""What an engine is."""
+"""The interface of engines, and what all of them share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["BlockSum", "ClusterRows", "Engine", "grid_rows", "sum_blocks"]
 
 
 class BlockSum(Protocol):
-    """What an engine needs to know of a statistic: its length and its sum over a block of grid rows."""
+    """The part of a statistic that an engine uses: its length and its sum over a block of grid rows."""
 
     @property
     def size(self) -> int:
@@ -34,7 +34,7 @@ class BlockSum(Protocol):
 
     @property
     def coarse_bits(self) -> int | NDArray[np.int64]:
-        """How many low bits of the whole sum, or of each entry, are dropped."""
+        """Number of low bits that are dropped from the whole sum, or from each of its entries."""
         ...
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -49,32 +49,32 @@ class Engine(Protocol):
     """Sums a statistic over all rows of a source, exactly."""
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
-        """Return the exact integer sum; the same bits from every engine, block size and thread count."""
+        """Return the exact integer sum: the same bits for every engine, block size and thread count."""
         ...
 
     def close(self) -> None:
-        """Let go of rows that are kept between sums."""
+        """Free the rows that are kept between sums."""
         ...
 
 
 class ClusterRows(StreamedRows):
-    """Rows that lie elsewhere and stay there: statistics travel to them, and sums come back."""
+    """Rows that stay on a cluster: dpem sends the statistic to the workers, and they return sums."""
 
     @abstractmethod
     def engine(self) -> Engine:
-        """Return what sums over them."""
+        """Return an engine for these rows."""
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:  # noqa: ARG002
-        """Rows do not come here."""
-        raise self._stays()
+        """Raise: rows do not leave the cluster."""
+        raise self._rows_stay()
 
     def in_memory(self) -> NoReturn:
-        """Rows do not come here."""
-        raise self._stays()
+        """Raise: rows do not leave the cluster."""
+        raise self._rows_stay()
 
-    def _stays(self) -> InvalidArgumentError:
+    def _rows_stay(self) -> InvalidArgumentError:
         return InvalidArgumentError(
-            "Expected rows in memory or in files here: those of a cluster stay where they are. Call the "
+            "Expected rows in memory or in local files, got rows on a cluster, where they stay. Call the "
             "fitted model on each part of the table, such as table.map_partitions(model.predict)."
         )
 
@@ -88,14 +88,14 @@ def grid_rows(rows: TableRows, grid: RowGrid) -> list[NDArray[np.float32]]:
 def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.float32]]) -> IntegerTotal:
     """Sum a statistic over blocks of grid rows, on one BLAS thread: what every engine does with its rows."""
     total = IntegerTotal(statistic.size)
-    with one_thread(), np.errstate(all="ignore"):  # else a caller's settings turn a row into an error
+    with one_thread(), np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
         for block in blocks:
             for part in _parts(statistic, block):
                 total.add(statistic.sum_block(part))
     return total
 
 
-def _parts(statistic: BlockSum, block: NDArray[np.float32]) -> Iterator[NDArray[np.floating[Any]]]:
+def _parts(statistic: BlockSum, block: NDArray[np.float32]) -> Iterator[NDArray[Any]]:
     """Yield a block as it is to a compiled kernel, and else in parts that stay in the cache."""
     if _compiled.are_available() and getattr(statistic, "has_kernel", False):
         yield block

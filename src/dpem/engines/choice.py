@@ -1,4 +1,4 @@
-"""Where rows are says what reads them: the one place that knows all sources and engines."""
+"""Choose the row source and the engine for the given data. Only this module knows all of them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ __all__ = ["engine_for", "open_rows", "rows_to_release"]
 def open_rows(
     data: Any, schema: Schema | None = None, *, by_position: bool = False, person: str | None = None
 ) -> RowSource:
-    """Return the rows of whatever `fit` accepts; names and types of columns are read, and no value.
+    """Return a row source for any data that `fit` accepts. It reads column names and types, but no values.
 
     Parameters
     ----------
     data : array, DataFrame, path, Files, function, Dask or Spark table, or tensor
         Paths are strings or path-likes, or a list of them. A function returns an iterator of batches.
     schema : Schema, optional
-        The columns to use, in order, and what their cells are.
+        The columns to use, in order, with their types.
     by_position : bool, default False
-        Whether a table's columns are those of the schema by their order, whatever their names.
+        Whether to match the table's columns to the schema by position instead of by name.
     person : str, optional
-        The column that tells persons apart: for tables in memory, files and batches.
+        The column that identifies persons. It is supported for tables in memory, files and batches.
     """
     home = type(data).__module__.partition(".")[0]
     if isinstance(data, str | os.PathLike) or _is_list_of_paths(data):
@@ -46,8 +46,8 @@ def open_rows(
     if person is not None and home in {"dask", "dask_expr", "pyspark", "torch"}:
         raise InvalidArgumentError(
             f"Expected a table in memory, files or batches with person={person!r}, got a "
-            f"{type(data).__name__} of {home}. Leave out a person's rows above the cap there (such as with a "
-            f"window function), and say rows_per_person= without person=."
+            f"{type(data).__name__} of {home}. Drop each person's rows above the limit there (such as with a "
+            f"window function), and pass rows_per_person= without person=."
         )
     if home in {"dask", "dask_expr"}:
         from dpem.engines.dask_cluster import DaskRows  # noqa: PLC0415  (an extra)
@@ -68,8 +68,8 @@ def open_rows(
         return BatchRows(data, schema, by_position=by_position, person=person)
     if hasattr(data, "__next__") or type(data).__name__ in {"LazyFrame", "DuckDBPyRelation"}:
         raise InvalidArgumentError(
-            f"Expected rows that can be read many times, got {type(data).__name__}. Collect it, or give a "
-            f"function that opens it anew on every call and returns an iterator of batches."
+            f"Expected rows that can be read many times, got {type(data).__name__}. Collect it, or pass a "
+            f"function that opens it again on every call and returns an iterator of batches."
         )
     rows = TableRows(data, schema, by_position=by_position, person=person)
     if schema is not None:
@@ -86,9 +86,9 @@ def rows_to_release(
     *,
     by_position: bool = False,
 ) -> RowSource:
-    """Return rows as a release may read them: with a person column, at most so many of each person.
+    """Return the rows that a release may read: with a person column, at most `rows_per_person` per person.
 
-    Raises where there is none, if their number is public.
+    Raises an error if the number of rows is public and there are no rows.
     """
     source = open_rows(data, schema, by_position=by_position, person=person)
     if person is not None:
@@ -99,7 +99,7 @@ def rows_to_release(
 
 
 def engine_for(source: RowSource, n_jobs: int | None = None) -> Engine:
-    """Return what sums over these rows, where they are."""
+    """Return an engine that sums over these rows where they are stored."""
     if isinstance(source, ClusterRows):
         return source.engine()
     if hasattr(source, "engine"):  # a tensor

@@ -1,4 +1,4 @@
-"""Rows in a Dask table, summed where its partitions live: the extra `dask`."""
+"""Rows in a Dask table, summed by the workers that hold its partitions. It needs the extra `dask`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class DaskRows(ClusterRows):
     def __init__(self, data: Any, schema: Schema | None, *, by_position: bool = False) -> None:
         if isinstance(data, Delayed):
             raise InvalidArgumentError(
-                "Expected a dask.dataframe or dask.array, got a delayed object. Make one of it with "
+                "Expected a dask.dataframe or dask.array, got a delayed object. Convert it with "
                 "dask.dataframe.from_delayed."
             )
         is_frame = hasattr(data, "columns")
@@ -44,7 +44,7 @@ class DaskRows(ClusterRows):
             if getattr(data, "ndim", 0) != 2 or np.isnan(data.shape[1]):
                 raise InvalidArgumentError(
                     "Expected a dask.dataframe or a dask.array of rows and columns, got another "
-                    "collection of Dask."
+                    "Dask collection."
                 )
             head = np.empty((0, data.shape[1]), dtype=data.dtype)
             data = data.rechunk({1: -1})
@@ -69,20 +69,20 @@ class DaskRows(ClusterRows):
         return int(_compute(delayed(sum)(counts)))
 
     def grid_rows(self, grid: RowGrid) -> list[Delayed]:
-        """Return the grid rows of every partition, not yet made."""
+        """Return the grid rows of every partition, as tasks that Dask has not run yet."""
         reader, shared = (delayed(thing, traverse=False) for thing in (self._reader, grid))
         return [delayed(grid_part)(part, reader, shared) for part in self.partitions]
 
 
 class DaskEngine:
-    """Sums by the scheduler in force: a `distributed` cluster where there is a client, threads elsewhere."""
+    """An engine on the active Dask scheduler: a `distributed` cluster if there is a client, else threads."""
 
     def __init__(self) -> None:
         self._kept: list[Delayed] = []
         self._kept_of: tuple[RowSource, RowGrid] | None = None
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
-        """Return the exact integer sum: the statistic goes out, totals come back as a tree."""
+        """Return the exact integer sum: workers sum their partitions, and totals are merged as a tree."""
         if not isinstance(source, DaskRows):
             raise TypeError("Expected rows of a Dask table.")
         if self._kept_of is None or self._kept_of[0] is not source or self._kept_of[1] is not domain:
@@ -100,14 +100,14 @@ class DaskEngine:
         return total_of(_compute(totals[0])).value(statistic.coarse_bits)
 
     def close(self) -> None:
-        """Let go of rows that workers keep."""
+        """Free the rows that workers keep in memory."""
         self._kept, self._kept_of = [], None
 
 
 def _room() -> int:
-    """Return the memory that grid rows may take: a quarter of the workers', or what one process may."""
+    """Return the memory for grid rows: a quarter of the workers' memory, or the limit of one process."""
     try:
-        from distributed import get_client  # noqa: PLC0415  (not there where threads do)
+        from distributed import get_client  # noqa: PLC0415  (not installed for threads alone)
 
         workers = get_client().scheduler_info(n_workers=-1)["workers"].values()
     except (ImportError, ValueError):
@@ -120,11 +120,11 @@ def _compute(task: Delayed) -> Any:
 
 
 def _guarded(run: Any, *arguments: Any) -> Any:
-    """Run something on Dask; of its errors only the kind is told, since they may show rows."""
+    """Run a call on Dask and report only the type of its errors, since their messages may show rows."""
     try:
         return run(*arguments)
     except Exception as error:  # noqa: BLE001
         raise EngineError(
-            f"Dask could not go on: {type(error).__name__}. Nothing more was released. The logs of its "
-            f"workers say more; they may show rows."
+            f"Dask failed: {type(error).__name__}. Nothing more was released. The logs of its workers give "
+            f"details; they may show rows."
         ) from None

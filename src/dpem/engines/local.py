@@ -1,4 +1,4 @@
-"""Blocks of rows on this machine's threads."""
+"""Sum rows on the threads of this machine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpem._threads import one_thread, thread_count
 from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.memory import bytes_to_keep
@@ -18,6 +16,7 @@ from dpem.engines.totals import IntegerTotal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid, RowSource, TableRows
@@ -27,12 +26,14 @@ __all__ = ["LocalEngine"]
 
 
 class LocalEngine:
-    """Sum over pieces with a few threads; memory is a constant number of pieces, and what is kept.
+    """An engine that sums pieces of rows on a few threads.
+
+    Memory holds a constant number of pieces at a time, and the pieces that are kept between sums.
 
     Parameters
     ----------
     n_jobs : int, optional
-        Threads: all cores unless given. Sums do not depend on it.
+        Number of threads, by default one per core. Sums do not depend on it.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -45,8 +46,8 @@ class LocalEngine:
         if self._kept_of is None or self._kept_of[0] is not source or self._kept_of[1] is not domain:
             self._kept_of, self._kept = (source, domain), KeptBlocks()
         run = _Pass(statistic, source, domain, self._kept)
-        self._kept_of = None  # until the pass is done: one that fails leaves gaps
-        # Our threads take pieces; BLAS threads below them would only get in the way.
+        self._kept_of = None  # until the pass is complete: a failed pass leaves gaps
+        # These threads take pieces; additional BLAS threads would only compete with them.
         with one_thread():
             if self.n_jobs == 1:
                 result = run.work()
@@ -61,35 +62,35 @@ class LocalEngine:
         return result.value(statistic.coarse_bits)
 
     def close(self) -> None:
-        """Let go of kept rows."""
+        """Free the kept rows."""
         self._kept, self._kept_of = KeptBlocks(), None
 
 
 class KeptBlocks:
-    """Grid rows of the first pieces, in single precision; the first pass fills them."""
+    """Grid rows of the first pieces, in single precision. The first pass over the rows fills them."""
 
     def __init__(self) -> None:
         self.blocks: dict[int, list[NDArray[np.float32]]] = {}
         self._room: int | None = None
-        self.is_whole = False
+        self.is_closed = False
 
-    def take_room(self, rows: TableRows) -> bool:
-        """Say whether a further piece may be kept: only pieces from the first on without a gap are."""
-        if self.is_whole:
+    def reserve(self, rows: TableRows) -> bool:
+        """Reserve memory for the next piece; False if it may not be kept. Kept pieces have no gaps."""
+        if self.is_closed:
             return False
         if self._room is None:
             self._room = bytes_to_keep()
         self._room -= rows.n_rows * rows.n_columns * 4
-        self.is_whole = self._room < 0
-        return not self.is_whole
+        self.is_closed = self._room < 0
+        return not self.is_closed
 
     def close(self) -> None:
-        """Keep no more: a pass has ended."""
-        self.is_whole = True
+        """Keep no further pieces, because the pass has ended."""
+        self.is_closed = True
 
 
 class _Pass:
-    """One pass over the rows, shared by threads: each takes the next piece when it is ready for one."""
+    """One pass over the rows, shared by threads: each thread takes the next piece when it is idle."""
 
     def __init__(self, statistic: BlockSum, source: RowSource, grid: RowGrid, kept: KeptBlocks) -> None:
         self._statistic, self._grid, self._kept = statistic, grid, kept
@@ -101,7 +102,7 @@ class _Pass:
         self._failed = False
 
     def work(self) -> IntegerTotal:
-        """Sum over pieces until there are none left."""
+        """Sum over pieces until all are taken."""
         return sum_blocks(self._statistic, self._blocks())
 
     def _blocks(self) -> Iterator[NDArray[np.float32]]:
@@ -116,7 +117,7 @@ class _Pass:
                 except BaseException:
                     self._failed = True
                     raise
-                keep = not isinstance(piece, list) and self._kept.take_room(piece)
+                keep = not isinstance(piece, list) and self._kept.reserve(piece)
             if isinstance(piece, list):
                 yield from piece
                 continue

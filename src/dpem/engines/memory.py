@@ -1,4 +1,4 @@
-"""How much memory an engine may take for rows that it keeps between the steps of a fit."""
+"""The memory limit for rows that an engine keeps between the steps of a fit."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 __all__ = ["bytes_to_keep"]
 
 _MOST = 1 << 31
-_SHARE = 4  # a quarter of what is free
+_SHARE = 4  # at most 1/4 of the free memory
 
 
 def bytes_to_keep() -> int:
-    """Return at most two gigabytes, and at most a quarter of what this process can still take."""
+    """Return the limit: two gigabytes, or a quarter of the memory that this process can still allocate."""
     return max(0, min(_MOST, *(free // _SHARE for free in _free())))
 
 
@@ -42,7 +42,7 @@ def _free() -> list[int]:
 
 
 def _numbers(file: Path) -> dict[str, int]:
-    """Return the lines of a file of names and kilobytes."""
+    """Parse a file with a name and a number of kilobytes in each line."""
     try:
         lines = [line.split() for line in file.read_text().splitlines()]
     except OSError:

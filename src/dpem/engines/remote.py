@@ -1,16 +1,14 @@
-"""What happens where rows are, away from here: pure functions of one part of the table.
+"""Functions that run on the workers of a cluster, each on one part of the table.
 
-A part that is summed twice, since a worker was lost or a task repeated, gives the same total; whoever
-collects totals takes one of each part. What goes wrong comes back as a value: logs of clusters show
-arguments, and those hold rows.
+They are pure. If a lost worker or a repeated task causes a part to be summed twice, both totals are equal,
+and the engine counts one of them. Failures are returned as values and not raised: the logs of a cluster show
+the arguments of failed calls, and these contain rows.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.totals import IntegerTotal
@@ -19,6 +17,7 @@ from dpem.errors import DpemError, EngineError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid
@@ -32,20 +31,20 @@ Blocks = list["NDArray[np.float32]"]
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong with a part: an error that speaks of public facts alone, or the kind of another."""
+    """A failure on one part: an error about public facts alone, or only the type of any other error."""
 
     error: DpemError
 
     @classmethod
     def of(cls, error: Exception) -> Failure:
-        """Return what may be said of an error."""
+        """Keep the message of an error of dpem, and only the type of any other error."""
         if isinstance(error, DpemError):
             return cls(error)
         return cls(EngineError(f"A part of the table could not be summed: {type(error).__name__}."))
 
 
 def grid_part(table: Any, reader: TableReader, grid: RowGrid) -> Blocks | Failure:
-    """Turn a part of the table into grid rows, in single precision, which holds their integers exactly."""
+    """Convert a part of the table to grid rows. Single precision represents their integers exactly."""
     try:
         return grid_rows(reader(table), grid)
     except Exception as error:  # noqa: BLE001  (raised where totals are collected)
@@ -68,13 +67,13 @@ def part_rows(table: Any) -> int:
 
 
 def merge_parts(totals: Sequence[IntegerTotal | Failure]) -> IntegerTotal | Failure:
-    """Add totals of parts, or return the first failure."""
+    """Add the totals of parts, or return the first failure."""
     failed = next((total for total in totals if isinstance(total, Failure)), None)
     return failed if failed is not None else IntegerTotal.merged(totals)  # type: ignore[arg-type]
 
 
 def total_of(found: IntegerTotal | Failure) -> IntegerTotal:
-    """Return a total, or raise what went wrong."""
+    """Return the total, or raise the failure as an error."""
     if isinstance(found, Failure):
         raise found.error from None
     return found

@@ -1,8 +1,8 @@
-"""Rows in a Spark DataFrame, summed by its executors: the extra `spark`.
+"""Rows in a Spark DataFrame, summed by its executors. It needs the extra `spark`.
 
-Two steps of `mapInArrow`: parts of the table become grid rows, which Spark keeps in memory as far as it has
-any; then each part becomes one total. Totals are labelled by their part, so that one that is sent twice
-counts once.
+A sum takes two steps of `mapInArrow`. The first converts each part of the table to grid rows, which Spark
+keeps in memory as far as they fit. The second sums each part to one total. Totals carry the number of their
+part, so that a total that arrives twice counts once.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SparkEngine", "SparkRows"]
 
-_ROWS = "width int, cells binary"  # one row for a block; or the failure that came instead
+_ROWS = "width int, cells binary"  # one row per block, or one row with a failure
 _TOTALS = "part int, total binary"
-_COLLECTED = 32  # totals that the driver takes; more are merged by executors first
+_COLLECTED = 32  # most totals that the driver collects; executors merge the others first
 
 
 class SparkRows(ClusterRows):
@@ -51,9 +51,9 @@ class SparkRows(ClusterRows):
     def __init__(self, data: Any, schema: Schema | None, *, by_position: bool = False) -> None:
         if not hasattr(data, "mapInArrow"):
             raise InvalidArgumentError(
-                f"Expected a DataFrame of Spark, got {type(data).__name__} of pyspark. Convert it to one."
+                f"Expected a Spark DataFrame, got {type(data).__name__} of pyspark. Convert it first."
             )
-        lower = [name.lower() for name in data.columns]  # Spark does not tell capital letters apart
+        lower = [name.lower() for name in data.columns]  # Spark ignores case in names
         twice = [name for name in data.columns if lower.count(name.lower()) > 1]
         if twice:
             raise doubled(sorted(set(twice)))
@@ -68,7 +68,7 @@ class SparkRows(ClusterRows):
             for name in columns:
                 require_number(name, is_number=is_number[name])
         _require_repeatable(data)
-        # Under plain names: Spark reads dots and the like in others.
+        # Plain names, because Spark gives a meaning to dots and other characters in a name.
         plain = tuple(f"c{j}" for j in range(len(columns)))
         quoted = [functions.col("`" + name.replace("`", "``") + "`") for name in columns]
         self._data = data.select([column.alias(name) for column, name in zip(quoted, plain, strict=True)])
@@ -82,7 +82,7 @@ class SparkRows(ClusterRows):
         return int(_guarded(self._data.count))
 
     def grid_rows(self, grid: RowGrid) -> Any:
-        """Return a DataFrame of grid rows, a block in each of its rows."""
+        """Return a DataFrame of grid rows with one block per row."""
         return self._data.mapInArrow(_grid_maker(self._reader, grid), _ROWS)
 
 
@@ -103,7 +103,7 @@ _STORED = {
 
 
 def _stored(data: Any) -> Any:
-    """Return an empty Arrow table with the types of a Spark DataFrame; null for what is not known."""
+    """Return an empty Arrow table with the types of a Spark DataFrame; unknown types are null."""
     kinds = {}
     for field in data.schema.fields:
         number = isinstance(field.dataType, NumericType)
@@ -112,13 +112,13 @@ def _stored(data: Any) -> Any:
 
 
 class SparkEngine:
-    """Sums by executors; totals of parts come to the driver, no rows."""
+    """An engine on Spark executors. The driver receives the totals of parts, and never rows."""
 
     def __init__(self) -> None:
         self._kept: Any = None
         self._kept_of: tuple[RowSource, RowGrid] | None = None
         self._n_parts = 0
-        self._let_go: Any = None
+        self._unpersist: Any = None
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
         """Return the exact integer sum."""
@@ -129,26 +129,26 @@ class SparkEngine:
             self._kept = source.grid_rows(domain).persist(StorageLevel.MEMORY_ONLY)
             self._kept_of = source, domain
             self._n_parts = _n_parts(self._kept)
-            self._let_go = weakref.finalize(self, self._kept.unpersist)
-            self._let_go.atexit = False  # the session may have ended by then
+            self._unpersist = weakref.finalize(self, self._kept.unpersist)
+            self._unpersist.atexit = False  # the session may have ended by then
         found = _guarded(lambda: _collect(self._kept, statistic, self._n_parts))
         by_part = {row["part"]: row["total"] for row in found}
-        totals = [pickle.loads(total) for total in by_part.values()]  # noqa: S301  (our own)
+        totals = [pickle.loads(total) for total in by_part.values()]  # noqa: S301  (written by dpem)
         total = merge_parts([sum_part(statistic, []), *totals])  # a table may have no partitions
         return total_of(total).value(statistic.coarse_bits)
 
     def close(self) -> None:
-        """Let go of rows that executors keep."""
-        if self._let_go is not None:
-            self._let_go()
-        self._kept = self._kept_of = self._let_go = None
+        """Free the rows that executors keep in memory."""
+        if self._unpersist is not None:
+            self._unpersist()
+        self._kept = self._kept_of = self._unpersist = None
 
 
 def _collect(rows: Any, statistic: BlockSum, n_parts: int) -> list[Any]:
     totals = rows.mapInArrow(_summer(statistic), _TOTALS)
     if n_parts > _COLLECTED:
         groups = math.ceil(math.sqrt(n_parts))
-        # By a column, not in turn: a part that is made again goes to the same group.
+        # Group by a column: a part that Spark recomputes must go to the same group.
         totals = totals.repartition(groups, functions.col("part") % groups).mapInArrow(_merge, _TOTALS)
     return list(totals.collect())
 
@@ -156,7 +156,7 @@ def _collect(rows: Any, statistic: BlockSum, n_parts: int) -> list[Any]:
 def _n_parts(frame: Any) -> int:
     try:
         return int(frame.rdd.getNumPartitions())
-    except Exception:  # noqa: BLE001  (Spark Connect does not tell)
+    except Exception:  # noqa: BLE001  (unknown under Spark Connect)
         return _COLLECTED + 1
 
 
@@ -191,25 +191,28 @@ def _summer(statistic: BlockSum) -> Callable[[Iterable[Any]], Iterator[Any]]:
 
 
 def _merge(batches: Iterable[Any]) -> Iterator[Any]:
-    """Add the totals of a group, each part once."""
+    """Add the totals of a group, counting each part once."""
     by_part: dict[int, bytes] = {}
     for batch in batches:
         by_part.update(zip(*(batch.column(j).to_pylist() for j in range(2)), strict=True))
     if by_part:
-        total = merge_parts([pickle.loads(total) for total in by_part.values()])  # noqa: S301  (our own)
+        total = merge_parts([pickle.loads(total) for total in by_part.values()])  # noqa: S301  (written by dpem)
         yield _batch([min(by_part)], [pickle.dumps(total)], "part", "total")
 
 
 @cache
-def _spare(n_modules: int) -> None:  # noqa: ARG001  (once for each number of them)
-    """Spare the collector what was imported: PySpark runs it after every task, for longer than the sums."""
+def _spare(n_modules: int) -> None:  # noqa: ARG001  (runs once per number of modules)
+    """Exempt imported modules from garbage collection.
+
+    PySpark collects garbage after every task, which would take longer than the sums.
+    """
     gc.freeze()
 
 
 def _part() -> int:
     context = TaskContext.get()
-    if context is None:  # without it, one total would stand for all
-        raise EngineError("Expected a task of Spark that knows its partition.")
+    if context is None:  # without its number, one total would replace all others
+        raise EngineError("Expected a Spark task that knows its partition, got code outside a task.")
     return int(context.partitionId())
 
 
@@ -220,24 +223,24 @@ def _batch(numbers: list[int], binaries: list[bytes], *names: str) -> Any:
 
 
 def _require_repeatable(data: Any) -> None:
-    """Raise where Spark says that a DataFrame's rows differ every time they are made."""
+    """Raise an error if Spark reports that a DataFrame gives other rows each time it is computed."""
     try:
         repeatable = bool(data._jdf.queryExecution().analyzed().deterministic())
-    except Exception:  # noqa: BLE001  (Spark Connect does not tell)
+    except Exception:  # noqa: BLE001  (unknown under Spark Connect)
         return
     if not repeatable:
         raise InvalidArgumentError(
-            "Expected rows that are the same whenever Spark makes them, got a DataFrame with random columns "
-            "or the like. Write it to files first, and read those."
+            "Expected rows that are the same whenever Spark computes them, got a DataFrame with random "
+            "columns or the like. Write it to files first, and read those."
         )
 
 
 def _guarded(run: Callable[[], Any]) -> Any:
-    """Run something on Spark; of its errors only the kind is told, since they may show rows."""
+    """Run a call on Spark and report only the type of its errors, since their messages may show rows."""
     try:
         return run()
     except Exception as error:  # noqa: BLE001
         raise EngineError(
-            f"Spark could not go on: {type(error).__name__}. Nothing more was released. Its logs say more; "
-            f"they may show rows."
+            f"Spark failed: {type(error).__name__}. Nothing more was released. Its logs give details; they "
+            f"may show rows."
         ) from None

@@ -1,7 +1,7 @@
-"""Rows in a tensor, summed on its device: the extra `gpu`.
+"""Rows in a tensor, summed on its device. It needs the extra `gpu`.
 
-The grid and the sums of Gaussian mixtures and k-means run on the device, in float64 and with the same bits as
-here; what has no such form yet is summed by this machine's threads.
+The device computes the grid rows and the sums of Gaussian mixtures and k-means, in float64 and with the same
+bits as the CPU. Statistics without a device form are summed by the threads of this machine.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 __all__ = ["TensorRows", "TorchEngine"]
 
-# Cells of a block on the device: enough to fill it, and few beside its memory.
+# Cells of a block on the device: enough to use all of it, and little of its memory.
 _BLOCK_CELLS = 1 << 25
-_LARGEST_BLOCK = 1 << 20  # rows: what is summed in float64 before it becomes an integer stays exact
+_LARGEST_BLOCK = 1 << 20  # rows, so that float64 sums stay exact until they are converted to integers
 
 
 class TensorRows(RowSource):
-    """A tensor of shape (n, d), on whatever device it is."""
+    """A tensor of shape (n, d), on any device."""
 
     names = None
 
@@ -59,12 +59,12 @@ class TensorRows(RowSource):
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self.tensor)
 
     @property
     def block_rows(self) -> int:
-        """How many rows a block has on the device."""
+        """Number of rows of a block on the device."""
         return min(_LARGEST_BLOCK, max(4096, _BLOCK_CELLS // self.n_columns))
 
     def engine(self, n_jobs: int | None = None) -> TorchEngine:
@@ -77,7 +77,7 @@ class TensorRows(RowSource):
             yield self.tensor[start : start + self.block_rows].to(torch.float64).T.contiguous()
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield rows in the memory of this machine."""
+        """Yield pieces of the rows in the memory of this machine."""
         rows = self.block_rows
         for start in range(first * rows, self.n_rows, rows):
             yield _table(self.tensor[start : start + rows], self.schema)
@@ -91,7 +91,7 @@ class TensorRows(RowSource):
         return self.in_memory().only(columns)
 
     def of_findings(self) -> TableRows:
-        """Return what became of each cell instead of its value (`dpem.data.column`)."""
+        """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
         return self.in_memory().of_findings()
 
 
@@ -101,7 +101,7 @@ def _table(tensor: torch.Tensor, schema: Schema | None) -> TableRows:
 
 
 class TorchEngine:
-    """Sums on a device that was found exact on integers."""
+    """An engine on a device, after a test that its arithmetic on integers is exact."""
 
     def __init__(self, device: torch.device, n_jobs: int | None = None) -> None:
         self.device = device
@@ -133,7 +133,7 @@ class TorchEngine:
         for block in source.blocks():
             rows = to_grid(block)
             if fits:
-                kept.append(rows.to(torch.float32))  # holds integers of up to 2^24 exactly
+                kept.append(rows.to(torch.float32))  # represents integers of up to 2^24 exactly
             yield rows
         if fits:
             self._kept, self._kept_of = kept, (source, grid)
@@ -144,14 +144,14 @@ class TorchEngine:
         return bytes_to_keep()
 
     def close(self) -> None:
-        """Let go of kept rows."""
+        """Free the kept rows."""
         self._kept, self._kept_of = [], None
         self._local.close()
 
 
 @lru_cache(maxsize=16)
 def check_device(device: torch.device) -> None:
-    """Raise unless products of integers, quotients and roots are on this device what IEEE 754 says."""
+    """Raise unless the device computes integer products exactly, and quotients and roots as IEEE 754."""
     try:
         for rows, inner, columns in ((1, 1, 1), (7, 3, 5), (110, 512, 100), (64, 1024, 8), (1000, 100, 4099)):
             bits = (52 - int(np.ceil(np.log2(inner)))) // 2
@@ -177,6 +177,6 @@ def _require_equal(found: NDArray[np.float64], expected: NDArray[np.float64], de
 
 def _refuse(device: torch.device, cause: Exception | None = None) -> NoReturn:
     raise EngineError(
-        f"Expected a device with exact float64 products of integers, got {device}, which has none. Nothing "
-        f"was read. Move the tensor with .cpu()."
+        f"Expected a device with exact float64 products of integers, got {device} without them. No rows were "
+        f"read. Move the tensor with .cpu()."
     ) from cause

@@ -19,8 +19,8 @@ _LOW_BITS = 20
 class IntegerTotal:
     """An exact running sum of integer vectors, each below 2^63 in size.
 
-    Two 64-bit limbs: a single one could overflow after some millions of blocks, and the number of rows,
-    which may be private, must not cause an error.
+    It holds two 64-bit limbs, because a single one could overflow after some millions of blocks. The number
+    of rows may be private, so it must not cause an error.
     """
 
     def __init__(self, size: int) -> None:
@@ -29,14 +29,14 @@ class IntegerTotal:
 
     @classmethod
     def merged(cls, totals: Sequence[IntegerTotal]) -> IntegerTotal:
-        """Return the sum of totals of the same length, at least one."""
+        """Return the sum of one or more totals of the same length."""
         whole = cls(len(totals[0]._high))
         for total in totals:
             whole.merge(total)
         return whole
 
     def add(self, block: NDArray[np.int64]) -> None:
-        """Add one block's sum."""
+        """Add the sum of a block."""
         self._high += block >> _LOW_BITS
         self._low += block & (2**_LOW_BITS - 1)
 
@@ -48,7 +48,8 @@ class IntegerTotal:
     def value(self, coarse_bits: int | NDArray[np.int64] = 0) -> NDArray[np.int64]:
         """Return the sum without its lowest bits (at most 20), rounded down.
 
-        It is clipped to what 64 bits hold: a contraction, so that no sensitivity grows.
+        It is clipped to the range of 64 bits. Clipping is a contraction, so it does not increase any
+        sensitivity.
         """
         limit = 2**62 - 1
         carry = self._low >> _LOW_BITS

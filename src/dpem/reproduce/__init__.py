@@ -1,7 +1,7 @@
-"""The figures of the DP-EM paper, regenerated: what it says, what its text gives, what dpem gives.
+"""Regenerate the figures of the DP-EM paper, by its text and with dpem, and check the paper's claims.
 
-Every experiment is a list of independent tasks, each with a seed of its own for rows, starts and noise, so
-that a run can be interrupted, continued and repeated on any machine. `dpem reproduce` is the way in.
+An experiment is a list of independent tasks. Each task has its own seed for rows, starts and noise, so that a
+run can be interrupted, continued and repeated on any machine. The command `dpem reproduce` runs experiments.
 
 May import: everything. Never sees: data that is not public.
 """

@@ -1,8 +1,8 @@
-"""The paper's formulas read with exact counts, in floating point, and the authors' k-means.
+"""The paper's formulas with exact counts, in floating point, and the authors' k-means.
 
-Nothing here is private where a row is replaced, and that is the point: means are divided by exact counts
-while their noise is scaled by noisy ones, or noise is for a sensitivity that is too small
-(docs/paper/methods.md has the neighbouring tables). `dpem.paper` holds forms that are private.
+None of these methods is private if a row is replaced, which is what they demonstrate. Some divide means by
+exact counts and scale the noise by noisy counts. Others add noise for too small a sensitivity.
+docs/paper/methods.md shows neighbouring tables that prove it. The private forms are in `dpem.paper`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def log_joint(
     means: NDArray[np.float64],
     covariances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Return log(weight) plus log-density, (n, k)."""
+    """Return the logarithm of weight times density, (n, k)."""
     columns = []
     for weight, mean, covariance in zip(weights, means, covariances, strict=True):
         factor = np.linalg.cholesky(covariance)
@@ -51,12 +51,12 @@ def printed_mixture(
     steps: int,
     seed: int,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """MAP estimates of weights, means and covariances, each noised as the text has it."""
+    """Return MAP estimates of weights, means and covariances, with the noise of the paper's text."""
     random = public_random(seed)
     n, d = X.shape
     k = len(start)
     laplace, gaussian = mixture_mechanisms(scenario, k, steps)
-    # The text says that orders are integers and states no largest one.
+    # The text uses integer orders and states no largest order.
     budget = per_mechanism_budget(
         composition,
         epsilon,
@@ -85,7 +85,7 @@ def printed_mixture(
         for j in range(k):
             total = g[:, j] @ X
             own = total / max(exact[j], 1e-12)
-            # The exact count divides; the noisy one only scales the noise.
+            # The exact count is the divisor. The noisy count only scales the noise.
             mean = total / (exact[j] + 1) + noise((d,), *np.array([2 * np.sqrt(d), 2.0]) / (noisy[j] + 1))
             scatter = (X * g[:, [j]]).T @ X - exact[j] * np.outer(own, own)
             posterior = 0.1 * np.eye(d) + scatter + exact[j] / (1 + exact[j]) * np.outer(own, own)
@@ -101,14 +101,15 @@ def printed_mixture(
 def authors_kmeans(
     X: NDArray[np.float64], start: NDArray[np.float64], *, epsilon: float, delta: float, steps: int, seed: int
 ) -> NDArray[np.float64]:
-    """Laplace noise on each mean as the authors' published k-means adds it.
+    """Run k-means with Laplace noise on each mean, as in the authors' published code.
 
-    Three things make it small: the sensitivity is sqrt(d) / N_k, half of the text's; J mechanisms are
-    accounted for, not one for each of K means a step; and the exact counts are free. The counts are sorted,
-    so that a mean gets the noise of another cluster's count; those that are zero become 2 after that. An
-    empty cluster becomes the mean of four rows drawn with replacement, each counted once. Centres are clipped
-    to [-1, 1] in every coordinate. Their loop discards the last of J steps and can stop early by the exact
-    error; here all J count.
+    The noise is too small for three reasons. The sensitivity is sqrt(d) / N_k, half of that in the text. The
+    budget is for J mechanisms, not for one per mean and step. The exact counts are not charged.
+
+    The code sorts the counts, so that a mean gets the noise for the count of another cluster. Counts of zero
+    become 2 after that. An empty cluster becomes the mean of four rows drawn with replacement, each counted
+    once. Centres are clipped to [-1, 1] in every coordinate. The authors' loop discards the last of J steps
+    and can stop early because of the exact error. Here all J steps are used.
     """
     random = public_random(seed)
     k, d = start.shape
@@ -136,7 +137,10 @@ def printed_dplloyd(
     steps: int,
     seed: int,
 ) -> NDArray[np.float64]:
-    """Laplace noise of sensitivity d + 1 on counts and sums: right over a box for rows added or removed."""
+    """Run DPLloyd with Laplace noise of sensitivity d + 1 on counts and sums.
+
+    This sensitivity is right for rows in a box that are added or removed.
+    """
     random = public_random(seed)
     k, d = start.shape
     budget = per_mechanism_budget(composition, epsilon, delta, n_laplace=steps, n_gaussian=0)

@@ -1,6 +1,6 @@
-"""The paper's data sets: real ones from a folder, checked by their values, else stand-ins that are made here.
+"""The paper's data sets: real ones from a folder, verified by a checksum, or else generated stand-ins.
 
-A checksum is of the values themselves, so that it holds for a file from any source and in any form.
+The checksum is computed from the values, so that it accepts a file from any source and in any encoding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Dataset", "Datasets", "Size", "checksum", "leading_components", "unit_ball"]
 
 Size = Literal["full", "quick", "tiny"]
-SIDE = 64  # of a picture
+SIDE = 64  # height and width of a picture
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,13 @@ class Dataset:
     Attributes
     ----------
     rows : ndarray
-        As an experiment uses them.
+        Rows in the form that experiments use.
     is_real : bool
-        Whether they are the real ones, by their checksum.
+        Whether the rows are the real ones, according to their checksum.
     title : str
-        For figures: says so where they are a stand-in.
+        Title for figures. It marks a stand-in as such.
     radius : float
-        What rows were divided by to lie in the unit ball, where they were.
+        The number by which rows were divided to lie in the unit ball, or 1.
     """
 
     rows: NDArray[np.float64]
@@ -51,57 +51,57 @@ class Dataset:
 
 @dataclass(frozen=True)
 class Datasets:
-    """Where data sets come from: a folder of Parquet files, or none; and how large stand-ins are.
+    """The source of data sets: an optional folder of Parquet files, and the size of stand-ins.
 
     Examples
     --------
     >>> data = Datasets(None, "tiny").load("lifesci")
     >>> data.is_real, data.title
-    (False, 'STAND-IN (made rows) for Life Science')
+    (False, 'STAND-IN (generated rows) for Life Science')
     """
 
     folder: str | None
     size: Size = "full"
 
     def load(self, name: str) -> Dataset:
-        """Return a data set."""
+        """Return a data set: the real rows if the folder has them, or else a stand-in."""
         return _load(name, self.folder, self.size)
 
     def file_name(self, name: str) -> str:
-        """Return the stem of files about `name`: those of a whole run are never those of a smaller one."""
+        """Return the stem of the files about `name`. Full and smaller runs have different files."""
         return name if self.size == "full" else f"{name}-{self.size}"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All that can be loaded."""
+        """Names of all data sets."""
         return tuple(SOURCES)
 
     def has(self, name: str) -> bool:
-        """Whether the folder has the real rows."""
+        """Return whether the folder has the file of a data set."""
         return self.folder is not None and _path(self.folder, name).is_file()
 
 
 @dataclass(frozen=True)
 class _Source:
-    """How a data set is read from its file, made where there is none, and brought into the unit ball."""
+    """How to read a data set from its file, generate a stand-in, and scale the rows into the unit ball."""
 
     title: str
     sha256: str
-    read: Callable[[Any], NDArray[Any]]  # a table -> the values that the checksum is of
-    make: Callable[[float], NDArray[np.float64]]  # part of the real number of rows -> made rows
+    read: Callable[[Any], NDArray[Any]]  # a table -> the values for the checksum
+    generate: Callable[[float], NDArray[np.float64]]  # fraction of the real number of rows -> stand-in
     prepare: Callable[[NDArray[Any]], NDArray[np.float64]]
-    scaled: bool = True  # by the largest norm, taken as public here as in the paper
+    scaled: bool = True  # whether rows are divided by their largest norm
 
 
 def checksum(values: NDArray[Any]) -> str:
-    """Return the SHA-256 of values, row by row, with their shape."""
+    """Return the SHA-256 hash of the shape and of the values, row by row."""
     digest = hashlib.sha256(str(values.shape).encode())
     digest.update(np.ascontiguousarray(values).tobytes())
     return digest.hexdigest()
 
 
 def unit_ball(rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
-    """Divide rows by their largest norm: taken as public, as in the paper. A user states a bound instead."""
+    """Divide rows by their largest norm, which is taken as public as in the paper. A user states a bound."""
     radius = float(np.linalg.norm(rows, axis=1).max())
     return rows / radius, radius
 
@@ -112,8 +112,8 @@ def _load(name: str, folder: str | None, size: Size) -> Dataset:
     part = {"full": 1.0, "quick": 0.25, "tiny": 0.02}[size]
     path = None if folder is None else _path(folder, name)
     if path is None or not path.is_file():
-        rows, is_real = source.make(part), False
-        title = f"STAND-IN (made rows) for {source.title}"
+        rows, is_real = source.generate(part), False
+        title = f"STAND-IN (generated rows) for {source.title}"
     else:
         rows, is_real = source.prepare(values_of(name, path)), True
         title = source.title
@@ -128,20 +128,20 @@ def _path(folder: str, name: str) -> Path:
 
 
 def values_of(name: str, path: Path) -> NDArray[Any]:
-    """Read a file and check that it holds what figures call real."""
+    """Read the values of a data set from a file, and verify their checksum."""
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
         values = SOURCES[name].read(pq.read_table(path))
     except (OSError, KeyError, ValueError, TypeError, AttributeError) as error:
         raise DataError(
-            f"Expected the data set {name} in {str(path)!r}, got another file. Remove it, or name another "
+            f"Expected the data set {name} in {str(path)!r}, got another file. Remove it, or pass another "
             f"folder."
         ) from error
     if checksum(values) != SOURCES[name].sha256:
         raise DataError(
             f"Expected the data set {name} in {str(path)!r}, got other values (their checksum differs). "
-            f"Remove the file, or name another folder."
+            f"Remove the file, or pass another folder."
         )
     return values
 
@@ -154,7 +154,7 @@ def _columns(*names: str, kind: Any = np.float32) -> Callable[[Any], NDArray[Any
 
 
 def _sampled_locations(table: Any) -> NDArray[Any]:
-    """Take the two samples of users, spread as the whole set is, in an order of their own."""
+    """Take the locations of two samples of users, which are distributed as the whole set, and sort them."""
     keep = table["in_sample2000"].to_numpy() | table["in_sample1000"].to_numpy()
     rows = _columns("lat", "lon")(table)[keep]
     return np.asarray(rows[np.lexsort(rows.T)])
@@ -173,7 +173,7 @@ def _pictures(table: Any) -> NDArray[Any]:
 
 
 def leading_components(bits: NDArray[Any], n_components: int = 100) -> NDArray[np.float64]:
-    """Reduce to leading principal components (a reduction taken as public, as in the paper)."""
+    """Project onto the leading principal components, which are taken as public as in the paper."""
     centred = bits.astype(np.float64)
     centred -= centred.mean(axis=0)
     values, vectors = np.linalg.eigh(centred.T @ centred)
@@ -181,15 +181,17 @@ def leading_components(bits: NDArray[Any], n_components: int = 100) -> NDArray[n
 
 
 def _brightness(pixels: NDArray[Any]) -> NDArray[np.float64]:
-    """Pixels from 0 to 1."""
+    """Scale pixels to the interval from 0 to 1."""
     return np.asarray(pixels / 255.0)
 
 
 # -- stand-ins ---------------------------------------------------------------------------------------------
 
 
-def _made_mixture(n_rows: int, n_columns: int, n_components: int, spread: float) -> Callable[[float], Any]:
-    """Gaussian clusters of unequal size and shape; columns of falling scale."""
+def _generated_mixture(
+    n_rows: int, n_columns: int, n_components: int, spread: float
+) -> Callable[[float], Any]:
+    """Return a generator of Gaussian clusters of unequal size and shape, in columns of decreasing scale."""
 
     def make(part: float) -> NDArray[np.float64]:
         random = public_random(n_columns)
@@ -203,8 +205,8 @@ def _made_mixture(n_rows: int, n_columns: int, n_components: int, spread: float)
     return make
 
 
-def _made_pictures(part: float) -> NDArray[np.float64]:
-    """Smooth pictures: a mean, eight modes, and a spectrum that falls as in photographs."""
+def _generated_pictures(part: float) -> NDArray[np.float64]:
+    """Generate smooth pictures: a mean, eight modes, and texture with the spectrum of photographs."""
     from dpem import cosine_basis  # noqa: PLC0415
 
     random = public_random(5)
@@ -224,35 +226,35 @@ SOURCES = {
         "Life Science",
         "66b11019ee965733e88aa12421cc41e47390ff0e51205edc9fd3a2d688fc9a7e",
         _columns(*(f"pc{i}" for i in range(10))),
-        _made_mixture(26_733, 10, 6, 1.0),
+        _generated_mixture(26_733, 10, 6, 1.0),
         lambda values: values.astype(np.float64),
     ),
     "diabetes130_binary": _Source(
         "diabetes patients (100 components)",
         "4b76a6b4e66c88e1cb66fd014da32095afda07d981c5172dac4a1ad8e054801a",
         _bits,
-        _made_mixture(71_518, 100, 15, 0.7),
+        _generated_mixture(71_518, 100, 15, 0.7),
         leading_components,
     ),
     "gowalla_locations": _Source(
         "Gowalla locations",
         "bd1a7fe30b235e35cde787f69123f4a611191521e0919033bdc862da53862ab3",
         _sampled_locations,
-        _made_mixture(101_918, 2, 30, 4.0),
+        _generated_mixture(101_918, 2, 30, 4.0),
         lambda values: values.astype(np.float64),
     ),
     "gowalla_checkins": _Source(
         "Gowalla check-ins",
         "b458512d8ddd559d08fd46cf00e5616c8b400a9941dc1069bd296b92acd74736",
         _columns("lat", "lon"),
-        _made_mixture(777_734, 2, 30, 4.0),
+        _generated_mixture(777_734, 2, 30, 4.0),
         lambda values: values.astype(np.float64),
     ),
     "olivetti_faces": _Source(
         "Olivetti faces",
         "c1e06f2f7f500b112fc173c31ea98ea7ad9fc9bd5d97afdb4853cb9c2dabb192",
         _pictures,
-        _made_pictures,
+        _generated_pictures,
         _brightness,
         scaled=False,
     ),

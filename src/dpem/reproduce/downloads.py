@@ -1,7 +1,7 @@
-"""The paper's data sets from their public places, checked by their values before they are kept.
+"""Download the paper's data sets from public servers, and verify their values before storing them.
 
-No data set is shipped: most places state no licence. Each is brought into the same table whatever its place,
-and its checksum (`datasets.SOURCES`) is of the values, so that a mirror will do.
+dpem ships no data set, because most servers state no licence. Every mirror of a data set is parsed to the
+same table. The checksum (`datasets.SOURCES`) is computed from the values, so that any mirror is acceptable.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["PLACES", "Place", "fetch"]
 
 _GITHUB = "https://raw.githubusercontent.com"
 _TIMEOUT = 60.0
-_LARGEST = 2**29  # bytes: none of them is near
+_LARGEST = 2**29  # most bytes of a file, far above the size of each
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a data set is: its mirrors, each the addresses of all its files, and how they become a table."""
+    """The mirrors of a data set, each with the addresses of its files, and a parser of these files."""
 
     mirrors: tuple[tuple[str, ...], ...]
     parse: Callable[[Sequence[bytes]], pd.DataFrame]
@@ -48,7 +48,7 @@ def fetch(
     places: dict[str, Place] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Iterator[str]:
-    """Fetch the data sets that a folder lacks, yielding the name of each that was; none is kept unchecked."""
+    """Download the data sets that a folder lacks, verify them, and yield the name of each."""
     places = PLACES if places is None else places
     make_folder(folder)
     for name in names:
@@ -64,7 +64,7 @@ def fetch(
 
 
 def _first_good(name: str, place: Place) -> pd.DataFrame:
-    """Return the table of the first mirror whose values are right."""
+    """Return the table of the first mirror with the right checksum."""
     problems = []
     for addresses in place.mirrors:
         try:
@@ -74,10 +74,11 @@ def _first_good(name: str, place: Place) -> pd.DataFrame:
             problems.append(f"{addresses[0]}: other values (their checksum differs)")
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
             problems.append(f"{addresses[0]}: {getattr(error, 'reason', None) or type(error).__name__}")
-        except Exception:  # noqa: BLE001  (an answer that is no such file may break any parser anyhow)
+        except Exception:  # noqa: BLE001  (a wrong file may raise any error in a parser)
             problems.append(f"{addresses[0]}: another file")
     raise DataError(
-        f"Expected the data set {name} at a public place, but: {'; '.join(problems)}. Nothing was kept."
+        f"Expected the data set {name} on a public server, got: {'; '.join(problems)}. Nothing was stored. "
+        f"Try again later, or put the file into the folder yourself."
     )
 
 
@@ -98,7 +99,7 @@ def _content(address: str) -> bytes:
 
 
 def _lifesci(files: Sequence[bytes]) -> pd.DataFrame:
-    """Ten components and a label, without names."""
+    """Parse a CSV file without header: ten components and a label."""
     names = [*(f"pc{i}" for i in range(10)), "label"]
     table = pd.read_csv(io.BytesIO(files[0]), header=None, names=names)
     return table.astype(dict.fromkeys(names[:10], "float32") | {"label": "int8"})
@@ -108,7 +109,10 @@ _PAIR = re.compile(rb"^(-?\d+\.\d{10})(-?\d+\.\d{10})\s", re.MULTILINE)
 
 
 def _locations(files: Sequence[bytes]) -> pd.DataFrame:
-    """Latitude and longitude with no separator, ten decimals each; distinct after rounding to eight."""
+    """Parse distinct locations, rounded to eight decimals.
+
+    Latitude and longitude have ten decimals each and no separator.
+    """
     samples = [np.round(np.array(_PAIR.findall(content), dtype=np.float64), 8) for content in files]
     keys = [{tuple(row) for row in sample} for sample in samples]
     rows = sorted(set.union(*keys))
@@ -119,7 +123,7 @@ def _locations(files: Sequence[bytes]) -> pd.DataFrame:
 
 
 def _faces(files: Sequence[bytes]) -> pd.DataFrame:
-    """400 columns of 64 x 64 pixels, lying on their side."""
+    """Parse 400 columns of 64 x 64 pixels, and rotate the pictures upright."""
     from scipy.io import loadmat  # noqa: PLC0415
 
     pixels = loadmat(cast("Any", io.BytesIO(files[0])))["faces"].astype(np.uint8)
@@ -128,7 +132,7 @@ def _faces(files: Sequence[bytes]) -> pd.DataFrame:
 
 
 def _patients(files: Sequence[bytes]) -> pd.DataFrame:
-    """One row per patient: what was found or given in any encounter."""
+    """Parse encounters into one row per patient, with all diagnoses and medicines."""
     with zipfile.ZipFile(io.BytesIO(files[0])) as archive:
         (member,) = (name for name in archive.namelist() if name.endswith("diabetic_data.csv"))
         table = pd.read_csv(archive.open(member), dtype=str, na_values=["?"], keep_default_na=False)
@@ -136,7 +140,7 @@ def _patients(files: Sequence[bytes]) -> pd.DataFrame:
 
 
 def patients_by_condition(encounters: pd.DataFrame, patient: str) -> pd.DataFrame:
-    """Return columns dx_CODE and rx_MEDICINE that are true of ten patients at least, one row per patient."""
+    """Return one row per patient, with columns dx_CODE and rx_MEDICINE that at least ten patients have."""
     number, _ = pd.factorize(encounters[patient])
     n = int(number.max()) + 1
     columns: dict[str, Any] = {}
@@ -153,7 +157,7 @@ def patients_by_condition(encounters: pd.DataFrame, patient: str) -> pd.DataFram
 
 
 _SAMPLES = f"{_GITHUB}/thekingofkings/gowalla-exp/536a9091962560bac6060eac7ee286248baedb11/data"
-# gowalla_checkins was put together from two selections of users: it has no place of its own.
+# gowalla_checkins was combined from two selections of users, so no server has it.
 PLACES = {
     "lifesci": Place(((f"{_GITHUB}/mijungi/dpem_code/HEAD/data/lifesci.csv",),), _lifesci),
     "gowalla_locations": Place(

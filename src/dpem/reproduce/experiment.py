@@ -1,4 +1,4 @@
-"""What an experiment is: tasks that can be run in any order, a figure, and a text about both."""
+"""The interface of experiments: tasks that run in any order, a figure, and the text about them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ __all__ = ["Experiment", "Task", "folds", "pick", "repeatable"]
 
 @dataclass(frozen=True)
 class Task:
-    """One fit and what is measured of it.
+    """One fit and its measurement.
 
     Attributes
     ----------
     data, method : str
-        What is fitted by what.
+        Names of the data set and of the method.
     epsilon : float
-        The guarantee; infinite where there is none.
+        The privacy guarantee; infinite for methods without one.
     fold, seed : int
-        Which rows are held out, and which draws of noise and starts.
+        Number of the fold that is held out, and seed of noise and starts.
     part : float
-        Part of the rows to fit that is used.
+        Fraction of the training rows that is used.
     """
 
     data: str
@@ -50,29 +50,29 @@ class Task:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What tells tasks apart."""
+        """Key that identifies the task."""
         return tuple(asdict(self).values())
 
     @property
     def noise_seed(self) -> int:
-        """A seed of its own, the same on every machine."""
+        """Seed of the noise, the same on every machine."""
         return zlib.crc32(repr(self.key).encode())
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of the paper; the words about it are in reproduction.md.jinja."""
+    """One figure of the paper. The text about it is in reproduction.md.jinja."""
 
     name: str
     tasks: Callable[[Datasets], list[Task]]
     measure: Callable[[Task, Datasets], dict[str, float]]
     draw: Callable[[pd.DataFrame, Datasets], Any]  # a matplotlib figure
-    describe: Callable[[pd.DataFrame, Datasets], dict[str, str]]  # what the page says of it
+    describe: Callable[[pd.DataFrame, Datasets], dict[str, str]]  # values for the page
 
 
 @contextmanager
 def repeatable(task: Task) -> Iterator[None]:
-    """Draw noise from the task's seed, without a word about it: an experiment, nothing is published."""
+    """Draw noise from the seed of the task, without warnings: the data is public and nothing is released."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DpemWarning)
         with insecure_noise(task.noise_seed):
@@ -80,11 +80,11 @@ def repeatable(task: Task) -> Iterator[None]:
 
 
 def folds(n: int, fold: int, n_folds: int = 10) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows to fit and the rows held out: the same for every method."""
+    """Return the indices of training rows and held-out rows, which are the same for every method."""
     parts = np.array_split(public_random(100).permutation(n), n_folds)
     return np.concatenate([part for j, part in enumerate(parts) if j != fold]), parts[fold]
 
 
 def pick(size: Size, full: Any, quick: Any, tiny: Any) -> Any:
-    """Return what an experiment of this size takes."""
+    """Return the value for the size of the run."""
     return {"full": full, "quick": quick, "tiny": tiny}[size]

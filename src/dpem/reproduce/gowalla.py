@@ -1,7 +1,7 @@
-"""Gowalla: k-means of places, DPLloyd beside the paper's method and the default, at epsilon = 0.01.
+"""Gowalla: k-means of locations by DPLloyd, the paper's method and the default, at epsilon = 0.01.
 
-The text states neither the number of clusters nor that of steps. The authors' published code has two
-settings, which are judged one by one, and a grid of both numbers is run around them.
+The text states neither the number of clusters nor the number of steps. The authors' published code has two
+settings, which are judged separately. A grid of both numbers is run in addition.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ AUTHORS_SETTINGS = {"testGowalla.m": (3, 10), "compute_NICV.m": (5, 40)}
 PAPER_EPSILON = 0.01
 PLAIN, OURS = "scikit-learn, best of 10", "dpem"
 PAPER, LINEAR, ZCDP = "paper's k-means, zCDP", "DPLloyd, linear", "DPLloyd, zCDP"
-# Not private: the text says of DPLloyd what to do, of k-means only the authors' code does.
+# Not private. DPLloyd follows the text. For k-means, only the authors' code defines the method.
 LITERAL = {
     PAPER: f"{PAPER}, authors' code",
     LINEAR: f"{LINEAR}, as printed",
     ZCDP: f"{ZCDP}, as printed",
 }
 METHODS = (OURS, *LITERAL, *LITERAL.values())
-THREE = (LINEAR, ZCDP, PAPER)  # as the paper's panels are ordered
+THREE = (LINEAR, ZCDP, PAPER)  # in the order of the paper's panels
 PANELS = (*(LITERAL[method] for method in THREE), PLAIN, *THREE, OURS)
 
 
 def on_grid(method: str, clusters: int, steps: int) -> str:
-    """Name a method with its own number of clusters and steps."""
+    """Name a method with a given number of clusters and steps."""
     return f"{method}, K = {clusters}, J = {steps}"
 
 
 def with_clusters(method: str, clusters: int) -> str:
-    """Name a method that has no number of steps."""
+    """Name a method without a number of steps."""
     return method if clusters == CLUSTERS else f"{method}, K = {clusters}"
 
 
@@ -67,8 +67,8 @@ _ON_GRID = {
     for point in GRID_OF_BOTH
     for method in (*LITERAL, *LITERAL.values())
 }
-# What the figure shows beside them.
-_BESIDE = {with_clusters(method, FIGURE[0]): (method, *FIGURE) for method in (PLAIN, OURS)}
+# Methods without steps that the figure shows as well.
+_WITHOUT_STEPS = {with_clusters(method, FIGURE[0]): (method, *FIGURE) for method in (PLAIN, OURS)}
 
 
 def _tasks(data: Datasets) -> list[Task]:
@@ -82,7 +82,7 @@ def _tasks(data: Datasets) -> list[Task]:
         for method, some in ((PLAIN, (math.inf,)), *((method, epsilons) for method in METHODS))
         for epsilon in some
     ]
-    # Steps over the larger set take several times as long.
+    # Steps on the larger set take several times as long.
     n_seeds = {SETS[0]: pick(data.size, 3, 1, 1), SETS[1]: 1}
     tasks += [
         Task(name, with_clusters(method, FIGURE[0]), epsilon, fold=fold)
@@ -106,8 +106,8 @@ def _measure(task: Task, data: Datasets) -> dict[str, float]:
 
 
 def _centres(task: Task, X: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Fit the task's method."""
-    method, clusters, steps = (_ON_GRID | _BESIDE).get(task.method, (task.method, CLUSTERS, STEPS))
+    """Fit the method of the task, and return its centres."""
+    method, clusters, steps = (_ON_GRID | _WITHOUT_STEPS).get(task.method, (task.method, CLUSTERS, STEPS))
     start_seed = task.fold + 1000 * task.seed
     if method == PLAIN:
         with warnings.catch_warnings():
@@ -135,13 +135,13 @@ def _centres(task: Task, X: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _figure_method(method: str) -> str:
-    """Name a panel's method at the figure's setting."""
+    """Name the method of a panel at the setting of the figure."""
     clusters, steps = FIGURE
     return with_clusters(method, clusters) if method in (PLAIN, OURS) else on_grid(method, clusters, steps)
 
 
 def _draw(results: pd.DataFrame, data: Datasets) -> Any:
-    """Draw the paper's panels as printed (above) and private (below): the run of median quality of each."""
+    """Draw the paper's panels as printed (top) and private (bottom), each with its run of median quality."""
     whole = data.load(SETS[0])
     figure, axes = new_figure(2, 4, width=14.0, height=6.6, sharex=True, sharey=True)
     shown = whole.rows[public_random(0).permutation(len(whole.rows))[:4000]]
@@ -196,7 +196,7 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
 
 
 def _settings_table(results: pd.DataFrame, data: Datasets) -> str:
-    """Return NICV at the two settings of the authors' code."""
+    """Return a table of the NICV at the two settings of the authors' code."""
     rows = []
     for name in results.data.unique():
         own = results[results.data == name]
@@ -211,7 +211,7 @@ def _settings_table(results: pd.DataFrame, data: Datasets) -> str:
 
 
 def _grid_table(results: pd.DataFrame, data: Datasets) -> str:
-    """Return NICV of the paper's three methods for every number of clusters and steps."""
+    """Return a table of the NICV of the paper's three methods for every number of clusters and steps."""
     rows = []
     for name in results.data.unique():
         own = results[results.data == name]
@@ -222,13 +222,13 @@ def _grid_table(results: pd.DataFrame, data: Datasets) -> str:
 
 
 def share(composition: str, steps: int) -> float:
-    """Return what a composition leaves each of as many Laplace mechanisms at the paper's budget."""
+    """Return the epsilon of each of `steps` Laplace mechanisms at the paper's budget, by composition."""
     budget = per_mechanism_budget(composition, PAPER_EPSILON, DELTA, n_laplace=steps, n_gaussian=0)
     return budget.epsilon_i
 
 
 def _steps_for_zcdp() -> int:
-    """Return from how many steps on zCDP leaves a Laplace mechanism more than linear composition."""
+    """Return the smallest number of steps at which zCDP gives a mechanism more than linear composition."""
     return next(steps for steps in range(1, 1000) if share("zcdp", steps) > share("linear", steps))
 
 

@@ -1,4 +1,4 @@
-"""What the two mixture experiments share: methods, a fit of each, curves against epsilon."""
+"""Shared parts of the two mixture experiments: methods, their fits, and curves against epsilon."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ SCENARIOS = ("LLG", "GGG")
 COMPOSITIONS = ("linear", "advanced", "zcdp", "moments")
 NAMES = {"linear": "linear", "advanced": "advanced", "zcdp": "zCDP", "moments": "moments"}
 OURS, PLAIN = "dpem", "plain EM"
-NOISELESS = "paper's MAP EM"  # its priors, number of steps and start, without noise
-# Why plain EM can lie below a private fit: other starts, the rows that were fitted, and a better start.
+NOISELESS = "paper's MAP EM"  # the paper's priors, number of steps and start, without noise
+# Checks of why plain EM can be below a private fit: other starts, training rows, and a better start.
 OTHER_STARTS, CONTINUED = "plain EM, other starts", "plain EM, started at the fit of dpem"
 ON_OWN_ROWS = {method: f"{method}, on the rows that were fitted" for method in (OURS, PLAIN)}
 
 
 def as_private(scenario: str, composition: str) -> str:
-    """Name the paper's method, corrected where its text is not private."""
+    """Name the paper's method in its private form."""
     return f"{scenario} {composition}"
 
 
 def as_printed(scenario: str, composition: str) -> str:
-    """Name the paper's method read with exact counts, with the text's delta_i and all integer orders."""
+    """Name the paper's method with exact counts, with the delta_i of the text and all integer orders."""
     return f"{scenario} {composition}, as printed"
 
 
@@ -70,7 +70,7 @@ class MixtureSetting:
     printed_delta_i: float
 
     def measure(self, task: Task, data: Dataset) -> dict[str, float]:
-        """Fit and return the mean log-likelihood of held-out rows."""
+        """Fit the method of a task, and return the mean log-likelihood of held-out rows."""
         fit, test = folds(len(data.rows), task.fold)
         fit = fit[: max(50, round(task.part * len(fit)))]
         X, k = data.rows[fit], self.n_components
@@ -107,7 +107,7 @@ class MixtureSetting:
                 return {"log_likelihood": float(logsumexp(joint, axis=1).mean())}
             else:
                 scenario, composition = task.method.split()
-                # Linear composition takes all of delta, shared out: the text's delta_i would take less.
+                # Linear composition divides all of delta. The delta_i of the text would use less of it.
                 delta_i = None if composition == "linear" else self.delta_i
                 model = paper.GaussianMixture(
                     **common,
@@ -122,7 +122,7 @@ class MixtureSetting:
         return {"log_likelihood": float(model.score(scored))}
 
     def draw(self, results: pd.DataFrame, data: Dataset) -> Any:
-        """Draw a panel for each scenario: four compositions, the default, and plain EM."""
+        """Draw one panel per scenario with four compositions, the default, and plain EM."""
         whole = results[results.part == results.part.max()]
         figure, axes = new_figure(1, 2, sharey=True)
         lines = {"paper's MAP EM, no noise": (NOISELESS, ":"), "plain EM, not private": (PLAIN, "--")}
@@ -141,7 +141,7 @@ class MixtureSetting:
                 reached = whole[whole.method == method].log_likelihood.mean()
                 axis.axhline(reached, color="black", ls=dashes, lw=1, label=label)
             axis.set_xscale("log")
-            # Far below, linear and advanced composition would squeeze the rest together.
+            # Linear and advanced composition are far below, and would compress the other curves.
             axis.set_yscale("symlog", linthresh=20)
             axis.set_xlabel("epsilon")
             axis.set_title(
@@ -157,7 +157,7 @@ class MixtureSetting:
         return figure
 
     def table(self, results: pd.DataFrame) -> str:
-        """Return means and standard errors by method and epsilon."""
+        """Return a table of means and standard errors by method and epsilon."""
         whole = results[results.part == results.part.max()]
         epsilons = sorted(e for e in whole.epsilon.unique() if np.isfinite(e))
         methods = [OURS]
@@ -175,7 +175,7 @@ class MixtureSetting:
         return markdown(["", *(f"eps {e:g}" for e in epsilons)], rows)
 
     def saving(self, results: pd.DataFrame) -> str:
-        """Say at which tested epsilon `dpem` matches the paper's best method at 1 and at 4."""
+        """Describe at which tested epsilon `dpem` matches the paper's best method at epsilon 1 and 4."""
         whole = results[results.part == results.part.max()]
         ours = whole[whole.method == OURS].groupby("epsilon").log_likelihood.mean()
         lines = []
@@ -210,7 +210,7 @@ class MixtureSetting:
 
 
 def _continued(X: NDArray[np.float64], model: Any) -> PlainMixture:
-    """Run plain EM from the parameters of a private fit, by scikit-learn."""
+    """Run plain EM of scikit-learn from the parameters of a private fit."""
     k = len(model.weights_)
     return PlainMixture(
         k,
@@ -222,7 +222,7 @@ def _continued(X: NDArray[np.float64], model: Any) -> PlainMixture:
 
 
 def latin_start(k: int, d: int, radius: float, seed: int) -> NDArray[np.float64]:
-    """Return a Latin hypercube of width 1 in the data's own units, as the authors' code starts."""
+    """Return a Latin hypercube of width 1 in the units of the data, as in the authors' code."""
     random = public_random(seed)
     strata = np.stack([random.permutation(k) for _ in range(d)], axis=1)
     return np.asarray(((strata + random.uniform(size=(k, d))) / k - 0.5) / radius)

@@ -1,10 +1,10 @@
-"""The motivating figure: one person alone in a category, revealed by plain EM and hidden by private EM.
+"""The motivating figure: plain EM reveals the only person in a category, and private EM hides that person.
 
-As in the paper, 104 points on a map of Germany and a component for each marital status; one point is the only
-married person from North Rhine-Westphalia (here, the only married one at all). The statistics office's table
-is not ours to pass on: how many people of each status come from where is chosen here. An attacker who knows
-everybody else sees the fitted mixture, and has to tell whether that person is among the rows or somebody
-ordinary is instead.
+As in the paper, there are 104 points on a map of Germany and a component for each marital status. One point
+is the only married person from North Rhine-Westphalia (here, the only married person). The table of the
+statistics office may not be redistributed, so this module chooses the number of people by status and state.
+An attacker knows all other rows and sees the fitted mixture. The attacker guesses whether the last row is
+that person or an ordinary one.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
 
 __all__ = ["MOTIVATION", "attack"]
 
-# Middles of states, degrees of latitude and longitude.
+# Centres of states in degrees of latitude and longitude.
 STATES = {
     "Baden-Wuerttemberg": (48.54, 9.04),
     "Bavaria": (48.95, 11.40),
     "Saarland": (49.38, 6.95),
     "North Rhine-Westphalia": (51.48, 7.55),
 }
-# People by status and state, without the one: 103. Most come from where the paper's table is of.
+# People by status and state, without the last one: 103. Most live in the state of the paper's table.
 CELLS = {
     ("single", "Baden-Wuerttemberg"): 55,
     ("divorced", "Saarland"): 30,
     ("widowed", "Bavaria"): 18,
 }
 STATUSES = ("single", "married", "divorced", "widowed")
-# The only married person; in the other world, one more who is single.
+# The only married person, and the single person who takes the place in the other world.
 PERSON, ORDINARY = STATES["North Rhine-Westphalia"], STATES["Baden-Wuerttemberg"]
 COMPONENTS, EPSILON, DELTA, JITTER = len(STATUSES), 1.0, 1e-4, 0.15
 BOUNDS = ([47.2, 5.8], [55.1, 15.1])  # of Germany
@@ -59,12 +59,12 @@ FEATURES = ("at_person", "at_ordinary", "mean_lat", "mean_lon", "var_lat", "var_
 
 
 def people(times: int, world: int, seed: int) -> NDArray[np.float64]:
-    """Return rows (latitude, longitude); with `times` as many people, there are as many like the person."""
+    """Return rows (latitude, longitude). Every person, including the last one, occurs `times` times."""
     random = public_random(seed)
     homes = np.array([STATES[state] for _, state in CELLS])
     others = np.repeat(homes, [times * count for count in CELLS.values()], axis=0)
     last = np.repeat([PERSON if world == WITH else ORDINARY], times, axis=0)
-    cells = np.concatenate([others, last])  # last, so that nobody else moves between the worlds
+    cells = np.concatenate([others, last])  # last, so that all other rows are equal in both worlds
     return np.asarray(cells + random.normal(0.0, JITTER, cells.shape))
 
 
@@ -85,7 +85,7 @@ def _tasks(data: Datasets) -> list[Task]:
 
 
 def _fit(task: Task) -> Any:
-    # The attacker knows everybody else: their rows are the same in both worlds and all trials.
+    # The attacker knows all other rows, which are the same in both worlds and in all trials.
     X = people(TIMES if task.data == MANY else 1, task.fold, seed=0)
     budget: dict[str, Any] = {"epsilon": task.epsilon, "delta": DELTA, "bounds": BOUNDS, "n_jobs": 1}
     with repeatable(task):
@@ -104,7 +104,7 @@ def _fit(task: Task) -> Any:
 
 
 def _measure(task: Task, data: Datasets) -> dict[str, float]:  # noqa: ARG001
-    """Return what the attacker reads off the model, and its log-likelihood of fresh people."""
+    """Return the features of the model for the attacker, and its log-likelihood of new people."""
     model = _fit(task)
     at = model.score_samples(np.array([PERSON, ORDINARY], dtype=float))
     weights, means = model.weights_, model.means_
@@ -119,26 +119,27 @@ def _measure(task: Task, data: Datasets) -> dict[str, float]:  # noqa: ARG001
 
 
 def attack(results: pd.DataFrame) -> tuple[float, float, float]:
-    """Return how often the attacker is right on fresh trials, and the limits of its 95 % interval.
+    """Return the accuracy of the attacker on new trials, and its 95 % confidence limits.
 
-    Every second trial trains the attacker, a logistic regression on all that was read off; the rest test it.
+    The attacker is a logistic regression on the features, trained on half of the trials.
     """
     train, test = results[results.seed % 2 == 0], results[results.seed % 2 == 1]
     features = [part[list(FEATURES)].clip(-1e3, 1e3) for part in (train, test)]
     model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
     model.fit(features[0], train.fold)
     right, n = float((model.predict(features[1]) == test.fold).mean()), len(test)
-    # Wilson's interval: sound also where the attacker is always right.
+    # Wilson's interval is valid even if the attacker is always right.
     middle = (right + _Z**2 / (2 * n)) / (1 + _Z**2 / n)
     half = _Z / (1 + _Z**2 / n) * math.sqrt(right * (1 - right) / n + _Z**2 / (4 * n**2))
     return right, middle - half, middle + half
 
 
 def most_possible(method: str) -> float:
-    """Return how often any attacker can be right, both worlds being as likely: exact for Gaussian noise.
+    """Return the highest possible accuracy of an attacker if both worlds have equal probability.
 
-    The default spends all of the exact curve's mu; the paper's fit what zCDP allows, mu = sqrt(2 rho).
-    (epsilon, delta) alone would allow more, (e^epsilon + delta) / (1 + e^epsilon).
+    It is exact for Gaussian noise. The default spends all of mu on the exact curve. The paper's fit spends
+    what zCDP allows, mu = sqrt(2 rho). The bound by (epsilon, delta) alone is higher: (e^epsilon + delta) /
+    (1 + e^epsilon).
     """
     if method == OURS:
         return float(ndtr(Budget.from_epsilon(EPSILON, DELTA).mu / 2))
@@ -148,7 +149,7 @@ def most_possible(method: str) -> float:
 
 
 def _draw(results: pd.DataFrame, data: Datasets) -> Any:  # noqa: ARG001
-    """Draw the paper's panels (above) and the default's (below), with plain EM at the left of both."""
+    """Draw the paper's panels (top) and those of the default (bottom), with plain EM on the left."""
     figure, axes = new_figure(2, 3, width=11.0, height=8.0, sharex=True, sharey=True)
     panels = (
         (FEW, PLAIN, math.inf),

@@ -1,4 +1,4 @@
-"""Olivetti: ten factors of 400 faces, beside a subspace that needs no data."""
+"""Olivetti: ten factors of 400 faces, compared with a subspace that needs no data."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ __all__ = ["DATA_FREE", "NOISE", "OLIVETTI", "OURS", "PAPER", "PAPER_CENTRED"]
 
 DATA, FACTORS, DIRECTIONS, DELTA = "olivetti_faces", 10, 64, 1e-4
 EPSILONS = (0.2, 0.3, 1.0, 3.0, 10.0, 30.0)
-PAPER_EPSILONS = (0.2, 0.3, 1.0, 3.0)  # from about 8 on the classical noise misses its guarantee: refused
+PAPER_EPSILONS = (0.2, 0.3, 1.0, 3.0)  # above about 8 the classical noise misses its guarantee and is refused
 PLAIN, OURS = "principal components", "dpem"
-# The text takes pictures as they are; the authors' code subtracts each picture's mean and the mean picture.
+# The text does not centre pictures. The authors' code subtracts each picture's mean and the mean picture.
 PAPER, PAPER_CENTRED = "paper's text", "paper's text, centred pictures"
 EM, EM_CENTRED = "factor analysis by EM", "factor analysis by EM, centred pictures"
 OF_CENTRED = (PAPER_CENTRED, EM_CENTRED)
 FOLDS = 5
-ALL_FACES = FOLDS  # the number of a fold that holds out none
+ALL_FACES = FOLDS  # the fold number for no held-out rows
 DATA_FREE, NOISE = "cosine images, no data", "structured noise, no face"
-# Pixels from 0 to 1 without their mean: a norm of at most 64 / 2.
+# Pixels from 0 to 1, minus their mean, have a norm of at most 64 / 2.
 NORM = SIDE / 2
 
 
@@ -58,7 +58,7 @@ def _tasks(data: Datasets) -> list[Task]:
 
 
 def _pictures(data: Datasets) -> NDArray[np.float64]:
-    """Return pictures, each without its own mean: work on one row alone, hence free."""
+    """Return the pictures, each minus its own mean. This depends on one row at a time and costs no budget."""
     rows = data.load(DATA).rows
     return np.asarray(rows - rows.mean(axis=1, keepdims=True))
 
@@ -72,7 +72,7 @@ def _split(task: Task, data: Datasets) -> tuple[NDArray[np.float64], NDArray[np.
 
 
 def _components(task: Task, data: Datasets) -> NDArray[np.float64]:
-    """Return ten components, (10, 4096)."""
+    """Return the ten components of a task, (10, 4096)."""
     if task.method in (PAPER, PAPER_CENTRED, EM, EM_CENTRED):
         return _papers_components(task, data)
     X, _ = _split(task, data)
@@ -90,7 +90,7 @@ def _components(task: Task, data: Datasets) -> NDArray[np.float64]:
 
 
 def _papers_components(task: Task, data: Datasets) -> NDArray[np.float64]:
-    """Fit the paper's factor analysis to pictures as they are, or to centred ones."""
+    """Fit the paper's factor analysis to the original or to centred pictures."""
     rows = data.load(DATA).rows
     if task.fold != ALL_FACES:
         rows = rows[folds(len(rows), task.fold, FOLDS)[0]]
@@ -115,7 +115,7 @@ def _basis() -> NDArray[np.float64]:
 
 
 def _smooth_noise(seed: int) -> NDArray[np.float64]:
-    """Return pictures with a photograph's spectrum and no face: a control for what the eye makes of them."""
+    """Return pictures with the spectrum of photographs and no face: a control for visual impressions."""
     frequency = np.hypot(*np.meshgrid(np.arange(SIDE), np.arange(SIDE)))
     weight = 1 / np.maximum(frequency, 1.0) ** 2
     weight[0, 0] = 0.0
@@ -135,7 +135,7 @@ def _measure(task: Task, data: Datasets) -> dict[str, float]:
 
 
 def _draw(results: pd.DataFrame, data: Datasets) -> Any:
-    """Draw the ten components of each method and epsilon, fitted to all faces, as in the paper's figure."""
+    """Draw the ten components of each method and epsilon, fitted to all faces as in the paper's figure."""
     order = [EM, PAPER, EM_CENTRED, PAPER_CENTRED, PLAIN, OURS, DATA_FREE, NOISE]
     captured = results.groupby(["method", "epsilon"]).captured.mean().reset_index()
     captured = captured.assign(order=captured.method.map(order.index)).sort_values(
@@ -164,18 +164,18 @@ def _draw(results: pd.DataFrame, data: Datasets) -> Any:
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """The level at which a direction emerges from the text's noise, over the variances of components."""
+    """The level at which a direction emerges from the noise of the text, relative to component variances."""
 
     first: float
     second: float
     tenth: float
-    exact: float  # over the first, of the best that exact accounting and the right sensitivity could do
+    exact: float  # relative to the first, with exact accounting and the right sensitivity
 
 
 def noise_over_signal(data: Datasets, epsilon: float, *, centred: bool) -> NoiseLevel:
-    """Return the text's noise beside the components of all pictures, scaled by their largest norm.
+    """Return the noise of the text relative to the components of all pictures, scaled by the largest norm.
 
-    As printed, pictures are taken as they are; the authors' code centres them.
+    The text does not centre pictures, and the authors' code does.
     """
     rows = _centred(data) if centred else data.load(DATA).rows
     n, d = rows.shape
@@ -188,7 +188,7 @@ def noise_over_signal(data: Datasets, epsilon: float, *, centred: bool) -> Noise
 
 
 def _centred(data: Datasets) -> NDArray[np.float64]:
-    """Return pictures without their own means and the mean picture, as the authors' code takes them."""
+    """Return pictures minus their own means and the mean picture, as in the authors' code."""
     return _without_means(data.load(DATA).rows)
 
 
@@ -198,7 +198,7 @@ def _without_means(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _classical(epsilon: float) -> float:
-    """Return the classical Gaussian noise over its sensitivity."""
+    """Return the classical Gaussian noise per unit of sensitivity."""
     return math.sqrt(2 * math.log(1.25 / DELTA)) / epsilon
 
 
@@ -210,14 +210,14 @@ def refused_from() -> float:
 
 
 def _slips(data: Datasets) -> tuple[float, list[list[str]]]:
-    """Return the largest row norm under the authors' scaling, and what they spend where they say epsilon."""
+    """Return the largest row norm under the authors' scaling, and the epsilon that their code spends."""
     centred = _centred(data)
     n = len(centred)
     row_norm = float(np.linalg.norm(centred, axis=1).max() / np.linalg.norm(centred, axis=0).max())
     rows = []
     for epsilon in (0.3, 1.0):
         sigma = _classical(epsilon) * 2 / n
-        mu = math.sqrt(2) * row_norm**2 / n / sigma**2  # the variance where a standard deviation is wanted
+        mu = math.sqrt(2) * row_norm**2 / n / sigma**2  # their code uses the variance as a standard deviation
         rows.append([f"{epsilon:g}", f"{1 / sigma:.1f}", f"{Budget.from_mu(mu, DELTA).epsilon:.0f}"])
     return row_norm, rows
 

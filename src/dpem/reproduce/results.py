@@ -1,4 +1,4 @@
-"""Results of tasks as tidy rows in a CSV file, written one by one: a run goes on where it stopped."""
+"""Results of tasks as tidy rows in a CSV file, written one by one so that a stopped run can continue."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Results"]
 
 _TASK = [field.name for field in fields(Task)]
-# What is measured is a number.
+# All other columns are measurements, parsed as float.
 _KINDS: dict[str, Callable[[str], Any]] = {
     "data": str,
     "method": str,
@@ -34,8 +34,8 @@ _KINDS: dict[str, Callable[[str], Any]] = {
 class Results:
     """The results of one experiment, and the file that holds them.
 
-    Results of another version of dpem, and of stand-ins where real rows are there now (or the reverse), count
-    for nothing; they go when the first new result is written.
+    Results of another version of dpem are ignored. So are results of a stand-in if the real rows are now
+    available, and the reverse. They are removed from the file when the first new result is written.
     """
 
     def __init__(self, path: Path, *, is_real: bool, fresh: bool = False) -> None:
@@ -48,7 +48,7 @@ class Results:
 
     @classmethod
     def found(cls, path: Path, tasks: Sequence[Task], *, is_real: bool) -> pd.DataFrame:
-        """Return the results of all these tasks, or an empty table; whatever else lies there is let be."""
+        """Return the results of all these tasks, or an empty table. The file stays unchanged."""
         try:
             return cls(path, is_real=is_real).all_of(tasks)
         except OutputError:
@@ -58,7 +58,7 @@ class Results:
         try:
             with self._path.open(newline="") as file:
                 for cells in csv.DictReader(file):
-                    if cells["version"] is None:  # the last line of a run that was killed may be cut
+                    if cells["version"] is None:  # a killed run may leave an incomplete last line
                         continue
                     row = {name: _KINDS.get(name, float)(cell) for name, cell in cells.items()}
                     if all(row[name] == value for name, value in self._mark.items()):
@@ -70,11 +70,11 @@ class Results:
             ) from error
 
     def has(self, task: Task) -> bool:
-        """Whether this task was run before."""
+        """Return whether there is a result of this task."""
         return task.key in self._rows
 
     def keep(self, task: Task, measured: dict[str, float]) -> None:
-        """Write a result down at once."""
+        """Add a result, and write it to the file at once."""
         row = asdict(task) | measured | self._mark
         self._rows[task.key] = row
         if not self._is_appending:
@@ -85,20 +85,20 @@ class Results:
             csv.DictWriter(file, list(row)).writerow(row)
 
     def _write(self) -> None:
-        """Write all that counts."""
+        """Write all valid results to the file."""
         with replacing(self._path) as target, target.open("w", newline="") as file:
             writer = csv.DictWriter(file, list(next(iter(self._rows.values()))))
             writer.writeheader()
             writer.writerows(self._rows.values())
 
     def table(self, tasks: Sequence[Task]) -> pd.DataFrame:
-        """Return the results of these tasks, and leave them in the file in this order, no others."""
+        """Return the results of these tasks, and keep exactly these in the file, in this order."""
         self._rows = {task.key: self._rows[task.key] for task in tasks}
         self._write()
         return self.all_of(tasks)
 
     def all_of(self, tasks: Sequence[Task]) -> pd.DataFrame:
-        """Return the results of these tasks, or an empty table where one is missing."""
+        """Return the results of these tasks, or an empty table if any is missing."""
         if not all(map(self.has, tasks)):
             return pd.DataFrame()
         return pd.DataFrame([self._rows[task.key] for task in tasks])

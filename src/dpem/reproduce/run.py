@@ -29,7 +29,7 @@ __all__ = ["Reproduction", "reproduce"]
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What a run wrote: the page, and every experiment's results."""
+    """The output of a run: the path of the page, and the results of every experiment."""
 
     page: Path
     results: dict[str, pd.DataFrame]
@@ -46,27 +46,27 @@ def reproduce(
 ) -> Reproduction:
     """Run experiments, and write their results, figures and a page.
 
-    The page is about all whose results are in the folder, so that they can be run one by one.
+    The page covers all experiments with results in the folder, so that they can be run one by one.
 
     Parameters
     ----------
     names : iterable of str
-        Out of `EXPERIMENTS`.
+        Names of experiments in `EXPERIMENTS`.
     data : Datasets
-        Where rows come from, and the size of the run.
+        Source of the rows, and size of the run.
     output : Path
-        A folder: gets reproduction.md, and a folder reproduction of tables and figures.
+        Folder for reproduction.md, and for a folder `reproduction` with tables and figures.
     jobs : int
-        Processes. Results do not depend on it.
+        Number of processes. Results do not depend on it.
     fresh : bool
-        Whether results of earlier runs are forgotten.
+        Whether to discard results of earlier runs.
     progress : callable
-        Is told the experiment, and how many tasks are done of how many.
+        Called with the name of the experiment, the number of finished tasks, and the number of all tasks.
     """
     _validate.integer(jobs, "jobs")
     chosen = [_validate.one_of(name, "experiment", tuple(EXPERIMENTS)) for name in names]
     folder = output / "reproduction"
-    new_figure(1, 1)  # what is missing is told before hours of work
+    new_figure(1, 1)  # report a missing library now, not after hours of work
     make_folder(folder)
     found: dict[str, pd.DataFrame] = {}
     for name, experiment in EXPERIMENTS.items():
@@ -81,7 +81,7 @@ def reproduce(
         results = Results(stem.with_suffix(".csv"), is_real=is_real, fresh=fresh)
         figures = [stem.with_suffix(kind) for kind in (".png", ".svg")]
         if not all(map(results.has, tasks)):
-            for figure in figures:  # of other results
+            for figure in figures:  # figures of earlier results
                 figure.unlink(missing_ok=True)
         _run(name, tasks, data, results, jobs, progress)
         found[name] = results.table(tasks)
@@ -119,7 +119,7 @@ def _measure(name: str, task: Task, data: Datasets) -> tuple[Task, dict[str, flo
 def _save(figure: Any, paths: Sequence[Path]) -> None:
     import matplotlib as mpl  # noqa: PLC0415
 
-    # The same bytes for the same results: no date, no random identifiers.
+    # Equal results give equal bytes: no date and no random identifiers.
     with mpl.rc_context({"svg.hashsalt": "dpem"}):
         for path in paths:
             metadata = {"Software": None} if path.suffix == ".png" else {"Date": None}

@@ -1,4 +1,4 @@
-"""The paper's claims about its experiments, one by one: what was measured, and whether they hold."""
+"""Check the paper's claims about its experiments: the measurement and the verdict for each claim."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Verdict", "verdicts"]
 
 Found = dict[str, "pd.DataFrame"]
 _SURE = 2.0  # standard errors
-# The same for five comparisons at once with ten folds: Student's t of 9 degrees of freedom at 1 % for each.
+# The same for five comparisons at once with ten folds: Student's t with 9 degrees of freedom at 1 % each.
 _SURE_OF_ALL = 3.25
 CANNOT_TELL = "cannot tell"
-# Real rows, and yet not those of the paper.
+# Experiments on real rows that are not those of the paper.
 _OTHER_DATA = {
     "stroke": "On patients with diabetes: the paper's data are private.",
     "gowalla": "On other extracts of the same network.",
@@ -37,7 +37,7 @@ _OTHER_DATA = {
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of the paper in our words, its place in the paper, what was measured, and whether it holds."""
+    """A claim of the paper in our words, its place in the paper, the measurement, and the verdict."""
 
     sentence: str
     source: str
@@ -46,7 +46,7 @@ class Verdict:
 
 
 def verdicts(found: Found, data: Datasets) -> list[Verdict]:
-    """Return a verdict on every claim whose experiment was run, marked if it was run on a stand-in."""
+    """Return the verdicts on all claims whose experiment was run. Runs on a stand-in are marked."""
     judged = []
     for name, check in _CHECKS:
         if name in found:
@@ -61,7 +61,7 @@ def verdicts(found: Found, data: Datasets) -> list[Verdict]:
 def _compare(
     results: pd.DataFrame, pairs: list[tuple[str, str]], column: str, *, sign: float = 1.0
 ) -> tuple[str, str]:
-    """Judge "the first is above the second" over all pairs and epsilons by paired differences."""
+    """Judge by paired differences, over all pairs and epsilons, whether the first is above the second."""
     above = below = total = 0
     smallest, largest = np.inf, -np.inf
     for better, worse in pairs:
@@ -84,7 +84,7 @@ def _compare(
 
 
 def _sentence(words: str) -> str:
-    """Begin with a capital, and end with a full stop."""
+    """Capitalise the first letter, and end with a full stop."""
     return words[:1].upper() + words[1:].removesuffix(".") + "."
 
 
@@ -93,7 +93,7 @@ def _whole(results: pd.DataFrame) -> pd.DataFrame:
 
 
 def _both(results: pd.DataFrame, pairs: list[tuple[str, str]]) -> tuple[str, str]:
-    """Judge the private forms; report what the text as printed gives."""
+    """Judge the private forms, and report the result of the text as printed."""
     whole = _whole(results)
     measured, holds = _compare(whole, pairs, "log_likelihood")
     printed = [(f"{a}, as printed", f"{b}, as printed") for a, b in pairs]
@@ -125,7 +125,7 @@ def _ggg_above_llg(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
 
 
 def _ggg_above_llg_in_general(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
-    """Judge section 8, which speaks of zCDP and moments and of no data set, on the paper's own data."""
+    """Judge section 8 on the paper's own data. It names zCDP and moments, but no data set."""
     (tight, holds), (loose, holds_loose) = _ggg_and_llg(found, "lifesci")
     pairs = [(as_printed("GGG", c), as_printed("LLG", c)) for c in ("zcdp", "moments")]
     literal, literal_holds = _compare(_whole(found["lifesci"]), pairs, "log_likelihood")
@@ -139,12 +139,12 @@ def _ggg_above_llg_in_general(found: Found, data: Datasets) -> Verdict:  # noqa:
 
 
 def _of_both(first: str, second: str) -> str:
-    """Join the verdicts on two halves of a claim: it holds in part where at least one half does somewhere."""
+    """Join the verdicts on two halves of a claim. It holds in part if either half holds at least in part."""
     if first == second:
         return first
     if {first, second} & {"holds", "holds in part"}:
         return "holds in part"
-    return "does not hold"  # one half does not, the other cannot be told
+    return "does not hold"  # one half does not hold, and the other is undecided
 
 
 def _tight_above_loose(name: str, title: str, scenarios: tuple[str, ...]) -> Check:
@@ -168,7 +168,7 @@ def _tight_above_loose(name: str, title: str, scenarios: tuple[str, ...]) -> Che
 
 
 def _zcdp_above_moments(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
-    """Judge GGG, which the text continues with, with orders up to 100 and with all integers."""
+    """Judge GGG, which the text uses from there on, with orders up to 100 and with all integer orders."""
     results = _whole(found["stroke"])
     results = results[np.isfinite(results.epsilon)]
     pair = [(as_private("GGG", "zcdp"), as_private("GGG", "moments"))]
@@ -247,7 +247,7 @@ def _because_of_integers(found: Found, data: Datasets) -> Verdict:  # noqa: ARG0
 
 
 def _kmeans(sentence: str, source: str, better: str, worse: str) -> Check:
-    """Judge at each setting of the authors' code, since the text states none; count over the whole grid."""
+    """Judge at each setting of the authors' code, since the text states none, and count over the grid."""
     literal = gowalla.LITERAL[better], gowalla.LITERAL[worse]
 
     def check(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
@@ -285,7 +285,7 @@ def _kmeans(sentence: str, source: str, better: str, worse: str) -> Check:
 
 
 def _nicv_gaps(results: pd.DataFrame, pair: tuple[str, str]) -> str:
-    """Return by how much the first has the smaller NICV on each data set, and the standard error."""
+    """Return how much smaller the NICV of the first is on each data set, and the standard error."""
     table = paired(results, *pair[::-1], "nicv")
     return ", ".join(
         f"{name.removeprefix('gowalla_')} {row['mean']:.2g} ({row['sem']:.1g})"
@@ -294,7 +294,7 @@ def _nicv_gaps(results: pd.DataFrame, pair: tuple[str, str]) -> str:
 
 
 def _on_grid(results: pd.DataFrame, better: str, worse: str) -> str:
-    """Count the points of the grid where the first clearly has the smaller NICV, by steps."""
+    """Count the grid points at which the first clearly has the smaller NICV, by number of steps."""
     points = gowalla.GRID_OF_BOTH
     pairs = [(gowalla.on_grid(better, *point), gowalla.on_grid(worse, *point)) for point in points]
     measured, _ = _compare(results, pairs, "nicv", sign=-1.0)
@@ -308,7 +308,7 @@ def _on_grid(results: pd.DataFrame, better: str, worse: str) -> str:
 
 
 def _clear(results: pd.DataFrame, pairs: list[tuple[str, str]]) -> tuple[int, int, int]:
-    """Count the comparisons of NICV that clearly favour the first, those that favour the second, and all."""
+    """Return the numbers of comparisons of NICV that clearly favour the first, the second, and of all."""
     tables = [paired(results, *pair, "nicv") for pair in pairs]
     smaller, larger = (
         sum(int((sign * table["mean"] > _SURE * table["sem"]).sum()) for table in tables)

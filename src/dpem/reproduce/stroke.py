@@ -1,4 +1,4 @@
-"""Stroke: a mixture in 100 dimensions. The paper's data is private; patients with diabetes stand in."""
+"""Stroke: a mixture in 100 dimensions, on patients with diabetes since the paper's data is private."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def _tasks(data: Datasets) -> list[Task]:
             for composition in compositions
             for epsilon in epsilons
         ]
-        # In this many columns the formulas as printed take long. Under linear and advanced composition they
-        # have no solution: the text's delta_i spends more than delta.
+        # The formulas as printed take long in so many columns. Under linear and advanced composition they
+        # have no solution, because the delta_i of the text spends more than delta.
         tasks += [
             Task(DATA, as_printed("GGG", composition), epsilon, **one)
             for composition in ("zcdp", "moments")
@@ -89,7 +89,7 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
 
 
 def _why_plain_em_is_lower(results: pd.DataFrame) -> str:
-    """Say what plain EM reaches on its own rows, from other starts, and from the private fit."""
+    """Describe the log-likelihood of plain EM on its own rows and from other starts."""
 
     def mean(method: str, epsilon: float = math.inf) -> float:
         return float(results[(results.method == method) & (results.epsilon == epsilon)].log_likelihood.mean())

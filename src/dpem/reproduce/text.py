@@ -1,4 +1,4 @@
-"""Tables and figures in one form."""
+"""Helpers for tables and figures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["COLOURS", "interval", "markdown", "new_figure", "paired"]
 
 
 def new_figure(rows: int, columns: int, *, height: float = 4.0, width: float = 10.0, **options: Any) -> Any:
-    """Return a figure that is drawn to a file, and its axes."""
+    """Return a figure for saving to a file, and its axes."""
     figure = figure_class("Drawing figures", "reproduce")(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, **options)
 
@@ -29,17 +29,17 @@ def markdown(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def interval(values: pd.Series, digits: int = 2) -> str:
-    """Return a mean and its standard error, where there is more than one value."""
+    """Return a mean with its standard error, or a single value alone."""
     if len(values) < 2:
         return "".join(f"{value:.{digits}f}" for value in values)
     return f"{values.mean():.{digits}f} ({values.std() / np.sqrt(len(values)):.{digits}f})"
 
 
 def paired(results: pd.DataFrame, better: str, worse: str, column: str) -> pd.DataFrame:
-    """Compare two methods on the same folds and seeds: mean difference and its error, by data and epsilon."""
+    """Return mean differences of two methods on equal folds and seeds, by data and epsilon, with errors."""
     keys = ["data", "epsilon", "fold", "seed", "part"]
     sides = [results[results.method == method].set_index(keys)[column] for method in (better, worse)]
     difference = (sides[0] - sides[1]).dropna()
     groups = difference.groupby(level=["data", "epsilon"])
-    # One fold and seed tell nothing of the error.
+    # The error of a single fold and seed is unknown.
     return groups.agg(["mean", "count", "sem"]).fillna({"sem": np.inf})

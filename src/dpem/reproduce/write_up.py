@@ -1,4 +1,4 @@
-"""The page about a reproduction: what the paper says, what its text gives, what `dpem` gives."""
+"""Write the page about a reproduction: the paper's claims, and the results of its text and of `dpem`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["write_page"]
 
 def write_page(output: Path, data: Datasets, found: dict[str, pd.DataFrame]) -> Path:
     """Write reproduction.md about these results, and return its path."""
-    environment = jinja2.Environment(  # noqa: S701  (Markdown from dpem's own texts and numbers)
+    environment = jinja2.Environment(  # noqa: S701  (Markdown from texts and numbers of dpem)
         loader=jinja2.PackageLoader("dpem.reproduce", ""),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -1,4 +1,4 @@
-"""What a row statistic is: an integer vector for every row, of bounded norm, summed over rows."""
+"""The interface of row statistics: sums of one integer vector of bounded norm per row."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ __all__ = ["JointStatistic", "PreparedStatistic", "RowStatistic", "require_gauss
 
 
 class RowStatistic(Protocol):
-    """An integer vector for every row, of bounded norm, summed over rows.
+    """A sum over rows of one integer vector of bounded norm per row.
 
-    It may depend on released values and on the row itself, never on another row. Every implementation
-    checks its bound per row in integers, and takes its sensitivity from `dpem.privacy.sensitivity`.
+    The vector may depend on released values and on its own row, never on another row. Every implementation
+    checks the bound of each row in integers, and takes its sensitivity from `dpem.privacy.sensitivity`.
     """
 
     @property
@@ -32,20 +32,20 @@ class RowStatistic(Protocol):
 
     @property
     def noise_shape(self) -> NDArray[np.float64] | None:
-        """Noise of each entry relative to the mechanism's, where it is not 1 for all."""
+        """Noise of each entry relative to the mechanism's noise, or None if it is 1 for all entries."""
         ...
 
     @property
     def coarse_bits(self) -> int:
-        """How many low bits of the sum are dropped before release, so that many rows fit 64 bits."""
+        """Number of low bits of the sum that are dropped before release, so that many rows fit in 64 bits."""
         ...
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Sensitivity of what is released, each entry divided by its relative noise.
+        """Return the sensitivity of the released sum, with each entry divided by its relative noise.
 
-        Dropping low bits rounds a sum down, which can add 1 to the change of every entry.
+        Dropping low bits rounds the sum down, which can add 1 to the change of every entry.
 
-        Statistics that are only ever released with Gaussian noise may leave out the L1 norm.
+        Statistics that are released with Gaussian noise alone need not support the L1 norm.
         """
         ...
 
@@ -55,35 +55,35 @@ class RowStatistic(Protocol):
 
 
 class PreparedStatistic(RowStatistic, Protocol):
-    """A statistic whose costly part others can share: `sum_block` is `sum_prepared` of `prepare`."""
+    """A statistic whose expensive part is shared: `sum_block` calls `prepare`, then `sum_prepared`."""
 
     def prepare(self, rows: NDArray[np.float64]) -> Any:
-        """Return what is needed of a block of grid rows, such as responsibilities."""
+        """Return the shared intermediate results for a block of grid rows, such as responsibilities."""
         ...
 
     def sum_prepared(self, rows: NDArray[np.float64], prepared: Any, /) -> NDArray[np.int64]:
-        """Return the sum over the block from what was prepared."""
+        """Return the sum over the block from the result of `prepare`."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class JointStatistic:
-    """Statistics with the same `prepare`, summed in one pass over the rows; each is released by itself."""
+    """Statistics with the same `prepare`, summed in one pass over the rows and released separately."""
 
     parts: Sequence[PreparedStatistic]
 
     @property
     def size(self) -> int:
-        """All entries, part by part."""
+        """Number of entries of all parts."""
         return sum(part.size for part in self.parts)
 
     @property
     def coarse_bits(self) -> NDArray[np.int64]:
-        """Return how many low bits are dropped of each entry's sum."""
+        """Number of low bits that are dropped from each entry of the sum."""
         return np.repeat([part.coarse_bits for part in self.parts], [part.size for part in self.parts])
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Prepare once, and sum every part."""
+        """Call `prepare` once, and sum every part."""
         prepared = self.parts[0].prepare(rows)
         return np.concatenate([part.sum_prepared(rows, prepared) for part in self.parts])
 
@@ -93,6 +93,6 @@ class JointStatistic:
 
 
 def require_gaussian(norm: Norm) -> None:
-    """Raise for the norm of Laplace noise: most statistics have a proof for Gaussian noise alone."""
+    """Raise for the L1 norm of Laplace noise. Most statistics have a proof for Gaussian noise alone."""
     if norm != "l2":
         raise TypeError("Expected norm='l2': this statistic is released with Gaussian noise only.")

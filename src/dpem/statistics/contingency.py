@@ -1,4 +1,4 @@
-"""Contingency tables: how many rows have which bin of a column, or which two bins of a pair."""
+"""Contingency tables: the number of rows in each bin of a column, or in each pair of bins of two columns."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ __all__ = ["Histograms", "PairTables", "bins_of_levels", "joined_bins"]
 
 @dataclass(frozen=True, eq=False)
 class Histograms:
-    """Histograms of single columns, each split by a further column. Eq. (S-12).
+    """Histograms of single columns, optionally split by another column. Eq. (S-12).
 
-    Rows are levels, one per column, from 0. A row adds one to one entry of each of T histograms: a vector of
-    norm sqrt(T) without negative entries.
+    A row holds one level per column, numbered from 0. It adds one to one entry of each of T histograms, which
+    is a vector of norm sqrt(T) without negative entries.
 
     Attributes
     ----------
     columns : sequence of int
-        The column of each histogram; a column may have several.
+        The column of each histogram. Several histograms may share a column.
     bins : sequence of ndarray of int
-        For each histogram the bin of each level, numbered from 0; released, or public.
+        For each histogram, the bin of each level, numbered from 0. Bins are public or released values.
     by : (int, ndarray of int), optional
-        The column that splits the histograms, and the part of each of its levels.
+        The column that splits the histograms, and the part to which each of its levels belongs.
     """
 
     columns: Sequence[int]
@@ -49,36 +49,36 @@ class Histograms:
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
-        """Return one histogram for each column, every level a bin."""
+        """Return one histogram per column, with one bin per level."""
         return cls(range(len(sizes)), [np.arange(size) for size in sizes])
 
     @cached_property
     def n_bins(self) -> list[int]:
-        """How many bins every histogram has."""
+        """Number of bins of each histogram."""
         return [int(bins.max()) + 1 for bins in self.bins]
 
     @property
     def n_parts(self) -> int:
-        """How many parts the histograms are split into."""
+        """Number of parts into which the histograms are split."""
         return 1 if self.by is None else int(self.by[1].max()) + 1
 
     @property
     def size(self) -> int:
-        """All bins of all histograms."""
+        """Number of bins of all histograms and parts."""
         return self.n_parts * sum(self.n_bins)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of vectors of norm sqrt(T) in a cone."""
-        return _in_tables(len(self.columns), adjacency, norm)
+        """Return the sensitivity for non-negative vectors of norm sqrt(T)."""
+        return _table_sensitivity(len(self.columns), adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count the rows of each bin of each histogram; a level out of range counts in the first or last."""
+        """Count the rows in each bin. A level out of range counts as the first or last level."""
         kernels = kernel_module("dpem.statistics.kernels.tables")
         if kernels is not None:
             total = np.zeros(self.size, dtype=np.int64)
             split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
             kernels.histograms(
-                rows,
+                np.ascontiguousarray(rows),
                 np.asarray(self.columns, dtype=np.intp),
                 *joined_bins(self.bins),
                 np.array(self.n_bins),
@@ -106,17 +106,17 @@ class Histograms:
 
 @dataclass(frozen=True, eq=False)
 class PairTables:
-    """The tables of all pairs of columns within blocks, each split by a further column. Eq. (S-12).
+    """Tables of all pairs of columns within blocks, optionally split by another column. Eq. (S-12).
 
-    Rows are levels, one per column, from 0. A row adds one to one entry of each of T tables: a vector of
-    norm sqrt(T) without negative entries, however large the tables are and by whatever they are split.
+    A row holds one level per column, numbered from 0. It adds one to one entry of each of T tables, which is
+    a vector of norm sqrt(T) without negative entries, for tables of any size and any split.
 
     Attributes
     ----------
     bins : sequence of ndarray of int
-        For every column the bin of each level, numbered from 0; released, or public.
+        For each column, the bin of each level, numbered from 0. Bins are public or released values.
     blocks : sequence of sequence of int
-        Columns whose pairs are counted. A column is in one block at most.
+        Columns whose pairs are counted. A column belongs to at most one block.
     by : int, optional
         The column that splits the tables.
     """
@@ -130,26 +130,26 @@ class PairTables:
 
     @property
     def n_tables(self) -> int:
-        """How many tables a row is in."""
+        """Number of tables, to each of which a row adds one."""
         return sum(len(block) * (len(block) - 1) // 2 for block in self.blocks)
 
     @cached_property
     def n_bins(self) -> list[int]:
-        """How many bins every column has."""
+        """Number of bins of each column."""
         return [int(bins.max()) + 1 for bins in self.bins]
 
     @property
     def n_parts(self) -> int:
-        """How many parts the tables are split into."""
+        """Number of parts into which the tables are split."""
         return 1 if self.by is None else self.n_bins[self.by]
 
     def starts(self, block: Sequence[int]) -> NDArray[np.intp]:
-        """Return where each column of a block begins among the block's bins, and where the last ends."""
+        """Return the first bin of each column among the bins of its block, and the end of the last column."""
         return np.concatenate([[0], np.cumsum([self.n_bins[j] for j in block])])
 
     @cached_property
     def size(self) -> int:
-        """All entries of all tables."""
+        """Number of entries of all tables."""
         total = 0
         for block in self.blocks:
             starts = self.starts(block)
@@ -157,16 +157,16 @@ class PairTables:
         return total * self.n_parts
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of vectors of norm sqrt(T) in a cone."""
-        return _in_tables(self.n_tables, adjacency, norm)
+        """Return the sensitivity for non-negative vectors of norm sqrt(T)."""
+        return _table_sensitivity(self.n_tables, adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count the rows of each entry: for each column, the tables with those after it side by side."""
+        """Count the rows of each entry. The tables of a column with all later columns are adjacent."""
         kernels = kernel_module("dpem.statistics.kernels.tables")
         if kernels is not None:
             total = np.zeros(self.size, dtype=np.int64)
             kernels.pair_tables(
-                rows,
+                np.ascontiguousarray(rows),
                 *joined_bins(self.bins),
                 np.array(self.n_bins),
                 np.array([j for block in self.blocks for j in block], dtype=np.intp),
@@ -192,7 +192,7 @@ class PairTables:
     def grams(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one symmetric array (parts, bins, bins) per block.
 
-        Pairs of a column with itself, which are not counted, are zero.
+        The entries for a column with itself are zero, since these pairs are not counted.
         """
         grams, position = [], 0
         for block in self.blocks:
@@ -207,7 +207,7 @@ class PairTables:
         return grams
 
 
-def _in_tables(n_tables: int, adjacency: Adjacency, norm: Norm) -> float:
+def _table_sensitivity(n_tables: int, adjacency: Adjacency, norm: Norm) -> float:
     require_gaussian(norm)
     return sensitivity.histograms(n_tables, adjacency)
 
@@ -218,6 +218,6 @@ def joined_bins(bins: Sequence[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDA
 
 
 def bins_of_levels(levels: NDArray[np.float64], bins: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the bins of levels; so written, what is not a number counts in the first."""
+    """Return the bins of levels. NaN counts as the first level, because NaN > 0 is false."""
     place = np.where(levels > 0, np.minimum(levels, len(bins) - 1), 0).astype(np.intp)
     return np.asarray(bins[place])

@@ -1,8 +1,8 @@
-r"""Sums and products that are exact: integers held in float64, below 2^53.
+r"""Exact products of integer matrices in float64.
 
-A product of integer matrices is exact in float64 whenever every sum of absolute products stays below 2^53,
-in any order, with or without fused multiply-adds, on any number of threads. Kernels are chosen by the BLAS at
-hand, so this is tested once at the first use, and each product is checked against a row of sums.
+A product of integer matrices is exact in float64 if every sum of absolute products stays below 2^53. The
+order of additions, fused multiply-adds and the number of threads do not matter. But the kernels depend on the
+BLAS of the machine. So a self-test runs at the first use, and each product is checked by sums of its rows.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ def exact_product(
 
     Parameters
     ----------
-    a, b : ndarray of float64 that hold integers
-        The factors.
+    a, b : ndarray of float64
+        The factors, which contain integers.
     bound : float
-        At most 2^52; the caller proves from public facts that every sum of absolute products stays below it.
+        At most 2^52. The caller proves from public facts that every sum of absolute products stays below it.
     group : int, optional
-        How many rows of `a` are checked by one sum of them, where the caller knows that products with that
-        sum stay below 2^53 too; from `bound` unless given.
+        Number of rows of `a` that one sum checks, by default derived from `bound`. A caller may pass a larger
+        number if products with the sum of so many rows stay below 2^53.
     """
     _self_test()
-    # Kernels differ by shape, so each product carries its own check: sums of rows of `a` as further rows.
+    # The BLAS kernel depends on the shape. So every product is checked by appending sums of rows of `a`.
     group = group or int(EXACT // (2 * bound))
     if group < 1 or bound > EXACT / 2:
         raise ExactArithmeticError("Expected a product below 2^52, got one that float64 cannot hold exactly.")
@@ -50,7 +50,7 @@ def exact_product(
 
 
 def _sums_of_rows(a: NDArray[np.float64], group: int) -> NDArray[np.float64]:
-    """Sum every so many rows. Exact here, so that order is free; `np.add.reduceat` is many times slower."""
+    """Sum each group of rows. The sums are exact in any order; `np.add.reduceat` is many times slower."""
     n_groups, rest = divmod(len(a), group)
     whole = len(a) - rest
     sums = a[:whole].reshape(n_groups, group, a.shape[1]).sum(axis=1)
@@ -59,8 +59,8 @@ def _sums_of_rows(a: NDArray[np.float64], group: int) -> NDArray[np.float64]:
 
 def _not_exact() -> ExactArithmeticError:
     return ExactArithmeticError(
-        "Expected exact float64 products of integers, but this machine's BLAS gives others. "
-        "Nothing was released. Use another BLAS, such as the one that numpy's wheels bring."
+        "Expected exact float64 products of integers, but the BLAS of this machine rounds them. "
+        "Nothing was released. Use another BLAS, such as the one in the wheels of numpy."
     )
 
 

@@ -1,4 +1,4 @@
-"""How large rows are in a frame: what a covariance must be multiplied by, tails included."""
+"""The mean squared norm of rows in a frame, by which a covariance is rescaled, including the tails."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["FrameSizes"]
 
 @dataclass(frozen=True, eq=False)
 class FrameSizes:
-    """The squared norm of rows in one frame over `cap`, at most 1, on 20 bits. Eq. (S-8)."""
+    """The squared norm of rows in one frame, divided by `cap` and limited to 1, with 20 bits. Eq. (S-8)."""
 
     component: GaussianComponents  # a single one
     cap: float
@@ -38,18 +38,24 @@ class FrameSizes:
         return 1
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of numbers in an interval."""
+        """Return the sensitivity for numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the squared norms; what is not a number counts as the cap."""
+        """Sum the squared norms. NaN counts as the cap."""
         kernels = compiled_kernels()
         if kernels is not None:
             total = np.zeros(1, dtype=np.int64)
             own = self.component
             kernels.frame_sizes(
-                rows, own.whitening, own.offsets[0], own.scales[0], self.cap, 2.0**LINEAR_BITS, total
+                np.ascontiguousarray(rows),
+                own.whitening,
+                own.offsets[0],
+                own.scales[0],
+                self.cap,
+                2.0**LINEAR_BITS,
+                total,
             )
             return total
         _, squared = self.component.frames(rows)

@@ -1,13 +1,14 @@
-r"""Moments of rows under Gaussian components, each in its component's own frame, as bounded integers.
+r"""Moments of rows under Gaussian components, in the frame of each component, as bounded integers.
 
-A component has a centre m_k and a factor L_k of its covariance. In its frame a row is z_k = L_k^-1 (x - m_k),
-clipped to a radius tau; with psi_k = (s, z_k) and responsibilities g_k, one release holds
+A component has a centre m_k and a factor L_k of its covariance. In its frame, a row x has the coordinates
+z_k = L_k^-1 (x - m_k), clipped to a radius tau. With psi_k = (s, z_k) and responsibilities g_k, one
+release contains
 
     sum_i g_ik psi_ik psi_ik'        for every component k,
 
-which is counts, sums and second moments at once. Its sensitivity is sqrt 2 (s^2 + tau^2) where a row is
-replaced and s^2 + tau^2 where one is added or removed, whatever the number of components: Eq. (S-9). Noise is
-thus relative to each component's own size.
+which are counts, sums and second moments. Its sensitivity is sqrt 2 (s^2 + tau^2) if a row is replaced, and
+s^2 + tau^2 if a row is added or removed, for any number of components: Eq. (S-9). So the noise of a component
+is in proportion to its size.
 """
 
 from __future__ import annotations
@@ -49,48 +50,52 @@ __all__ = [
 
 Covariance = Literal["full", "tied", "diag", "spherical"]
 
-# Responsibilities are multiples of 2^-16, entries of psi of 2^-13 of its largest norm: a row is 2^42 at most.
+# Responsibilities are multiples of 2^-16, entries of psi multiples of 2^-13 of its largest norm. A row adds
+# at most 2^42.
 RESPONSIBILITY_BITS = 16
 ROW_BITS = RESPONSIBILITY_BITS + 2 * SQUARED_BITS
-# Dropped from whole sums, so that some 2^32 rows fit; what is left is fine beside any noise.
+# Low bits dropped from whole sums, so that about 2^32 rows fit. The rest is much finer than any noise.
 COARSE_BITS = 12
-# Rows whose sums of products float64 holds exactly: 2^51 in all. The check of `exact_product` sums 8 rows of
-# psi, whose norm is at most sqrt(8) times as large: still below 2^53.
+# Number of rows whose sums of products are exact in float64: at most 2^51 in all. The check of
+# `exact_product` sums 8 rows of psi, with a norm at most sqrt(8) times as large, so that its products stay
+# below 2^53.
 EXACT_ROWS = 2 ** (51 - ROW_BITS)
 CHECKED_TOGETHER = 8
-# Rows of whitening matrices that one sum checks on a device: products below 2^52.
+# Number of rows of whitening matrices that one sum checks on a device: products stay below 2^52.
 PLACES_TOGETHER = 16
-# Length of the rows of a whitening matrix: products with rows stay below 2^47.
+# Norm of the rows of a whitening matrix: products with data rows stay below 2^47.
 WHITENING = 2.0**23
-# Rows of a triangle that are multiplied together.
+# Number of rows of a lower triangle in one product.
 _BAND = 25
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianComponents:
-    """Public Gaussian components on grids, so that every row's place in every frame is an exact integer.
+    """Public Gaussian components on grids, so that products of their whitening matrices with rows are exact.
 
     Attributes
     ----------
     whitening : ndarray of shape (m * d, d)
-        Integers: inverse factors, each row scaled by a power of two.
+        Inverse factors as integers, each row scaled by a power of two.
     offsets, scales : ndarray of shape (m, d)
-        z = (whitening @ row - offset) * scale.
+        They give the coordinates z = (whitening @ row - offset) * scale.
     constants : ndarray of shape (m,)
-        Logarithm of weight over the normaliser, in units of the domain's ball.
+        Logarithm of the weight over the normalising constant, in units of the domain's ball.
+    centres : ndarray of shape (m, d)
+        Centres on the grid, in units of the ball.
     """
 
     whitening: NDArray[np.float64]
     offsets: NDArray[np.float64]
     scales: NDArray[np.float64]
     constants: NDArray[np.float64]
-    centres: NDArray[np.float64]  # (m, d), on the grid, in units of the ball
+    centres: NDArray[np.float64]
 
     @classmethod
     def from_parameters(
         cls, weights: NDArray[np.float64], means: NDArray[np.float64], factors: NDArray[np.float64]
     ) -> GaussianComponents:
-        """Put weights (m,), means (m, d) and lower factors (m, d, d), in units of the ball, on grids."""
+        """Round weights (m,), means (m, d) and lower factors (m, d, d), in units of the ball, to grids."""
         m, d = means.shape
         inverse = _inverse(factors)
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # refused below
@@ -100,7 +105,9 @@ class GaussianComponents:
             constants = np.log(weights) - log_det - d / 2 * math.log(2 * math.pi)
         proper = np.isfinite(lengths) & (lengths > 0) & (steps < 2.0**500)
         if not (proper.all() and np.isfinite(constants).all() and np.isfinite(means).all()):
-            raise ArithmeticError("Expected components of positive weight and width, all of them finite.")
+            raise ArithmeticError(
+                "Expected components with finite means and with positive, finite weights and widths."
+            )
         whitening = np.tril(np.rint(inverse * steps[:, :, None]))
         centres = onto_grid(means * GRID)
         offsets = np.stack(
@@ -113,7 +120,7 @@ class GaussianComponents:
 
     @cached_property
     def _bands(self) -> list[tuple[slice, NDArray[np.float64]]]:
-        """Rows of all lower triangles, a few at a time, without the zeros at their right."""
+        """Bands of rows of all lower triangles, without the zeros at their right."""
         m, d = self.offsets.shape
         triangles = self.whitening.reshape(m, d, d)
         bands = [slice(start, min(start + _BAND, d)) for start in range(0, d, _BAND)]
@@ -121,14 +128,14 @@ class GaussianComponents:
 
     @cached_property
     def factors(self) -> NDArray[np.float64]:
-        """The factors (m, d, d) whose inverses are the whitening matrices as rounded."""
+        """The factors (m, d, d) whose inverses are the rounded whitening matrices."""
         m, d = self.offsets.shape
         with one_thread():
             factors = np.linalg.inv(self.whitening.reshape(m, d, d) * (self.scales * GRID)[:, :, None])
         return np.asarray(factors, dtype=np.float64)
 
     def frames(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return each row's place in every frame, (m, d, n), and its squared distance, (m, n)."""
+        """Return the coordinates of each row in every frame, (m, d, n), and their squared norms, (m, n)."""
         m, d = self.offsets.shape
         # |whitening row| <= 2^23 + sqrt(d)/2 and |row| <= 2^24.
         z = np.empty((m, d, rows.shape[1]))
@@ -150,14 +157,14 @@ class ReleasedMoments:
     Attributes
     ----------
     moments : ndarray of shape (k, d + 1, d + 1)
-        sum g psi psi', symmetric. What a restricted covariance does not release is zero (diag), shared by
-        count (tied), or spread over the diagonal (spherical).
+        sum g psi psi', symmetric. A restricted covariance does not release all entries. The others are zero
+        ("diag"), divided among components by count ("tied"), or equal along the diagonal ("spherical").
     others : ndarray
         Counts of the components without moments.
     noise : float
         Standard deviation of the noise on a diagonal entry.
     others_noise : float
-        That on the counts without moments.
+        Standard deviation of the noise on the counts without moments.
     """
 
     moments: NDArray[np.float64]
@@ -168,10 +175,11 @@ class ReleasedMoments:
 
 @dataclass(frozen=True, eq=False)
 class FrameMoments:
-    """Weighted moments of rows under the first `n_framed` components, counts under the others. Eq. (S-9).
+    """Weighted moments of rows under the first `n_framed` components, and counts of the others. Eq. (S-9).
 
-    A restricted covariance releases less of psi psi': its diagonal ("diag"), its trace ("spherical"), or one
-    matrix for all components ("tied"). The sensitivity stays the same, there is less to add noise to.
+    A restricted covariance releases fewer entries of psi psi': its diagonal ("diag"), its trace
+    ("spherical"), or one matrix for all components ("tied"). The sensitivity stays the same, and fewer
+    entries get noise.
     """
 
     components: GaussianComponents
@@ -184,27 +192,27 @@ class FrameMoments:
 
     @property
     def n_columns(self) -> int:
-        """Columns of a row."""
+        """Number of columns of a row."""
         return int(self.components.offsets.shape[1])
 
     @property
     def n_others(self) -> int:
-        """Components that are only counted."""
+        """Number of components with a count alone."""
         return len(self.components.constants) - self.n_framed
 
     @property
     def size(self) -> int:
-        """Entries of what is released."""
+        """Number of released entries."""
         return len(self.noise_shape)
 
     @property
     def pooled(self) -> bool:
-        """Whether second moments are summed over components: responsibilities must then sum to at most 1."""
+        """Whether second moments are summed over components. Responsibilities must then sum to at most 1."""
         return self.covariance == "tied"
 
     @property
     def unit(self) -> float:
-        """What the largest norm of psi, sqrt(s^2 + tau^2), becomes on the grid."""
+        """The largest norm of psi, sqrt(s^2 + tau^2), in grid units."""
         return unit_scale(self.n_columns + 1, SQUARED_BITS)
 
     @property
@@ -219,7 +227,7 @@ class FrameMoments:
 
     @cached_property
     def noise_shape(self) -> NDArray[np.float64]:
-        """1 on the diagonals, 1/sqrt 2 (rounded up) beside them, in the order of `sum_block`."""
+        """1 on diagonals, 1/sqrt 2 (rounded up) off diagonals, in the order of `sum_block`."""
         d, k = self.n_columns, self.n_framed
         beside = math.nextafter(math.sqrt(0.5), 1.0)
         first_row = np.r_[1.0, np.full(d, beside)]
@@ -235,7 +243,7 @@ class FrameMoments:
         return np.concatenate([np.tile(per_component, k), shared, np.ones(self.n_others)])
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return Eq. (S-9) in released units, with the rounding down of every entry."""
+        """Return the sensitivity of Eq. (S-9) in released units, including the rounding of every entry."""
         require_gaussian(norm)
         return sensitivity.coarse(
             sensitivity.clipped_vector(2.0**ROW_BITS, adjacency, cone=True),
@@ -244,12 +252,12 @@ class FrameMoments:
         )
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum g psi psi' over a block of grid rows: compiled where that is faster and installed."""
+        """Sum g psi psi' over a block of grid rows."""
         kernels = compiled_kernels()
         return self._sum_products(rows) if kernels is None else self._sum_compiled(rows, kernels)
 
     def sum_tensor(self, rows: Any) -> Any:
-        """`sum_block` for a tensor on a device."""
+        """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.frame_moments(self, rows)
@@ -257,7 +265,7 @@ class FrameMoments:
     def _sum_compiled(self, rows: NDArray[np.float64], kernels: ModuleType) -> NDArray[np.int64]:
         total = np.zeros(self.size, dtype=np.int64)
         kernels.frame_moments(
-            rows,
+            np.ascontiguousarray(rows),
             self.components.whitening,
             self.components.offsets,
             self.components.scales,
@@ -283,7 +291,7 @@ class FrameMoments:
         own, shared, others = np.split(total, [counted - shared_size, counted])
         others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
         for own_k, z_k, squared_k, g_k in zip(own.reshape(k, -1), z, squared, g, strict=False):
-            held = np.flatnonzero(g_k)  # rows of no weight add nothing
+            held = np.flatnonzero(g_k)  # rows of weight zero add nothing
             for start in range(0, len(held), EXACT_ROWS):
                 part = held[start : start + EXACT_ROWS]
                 weight = g_k[part]
@@ -300,7 +308,7 @@ class FrameMoments:
         return np.triu(np.ones((self.n_columns, self.n_columns), dtype=bool))
 
     def _second_moments(self, weighted: NDArray[np.float64], psi: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Sum the products of at most `EXACT_ROWS` rows that this covariance asks for."""
+        """Sum the products that this covariance releases, over at most `EXACT_ROWS` rows."""
         if self.covariance == "diag":
             return np.asarray((weighted * psi).sum(axis=1))
         if self.covariance == "spherical":
@@ -309,7 +317,7 @@ class FrameMoments:
         return np.asarray(moments[self._triangle])
 
     def _responsibilities(self, log_joint: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return responsibilities as integers of 2^16, their norm (or sum, where pooled) checked per row."""
+        """Return responsibilities times 2^16 as integers; check their norm (if pooled, sum) per row."""
         g, _, _ = softmax(log_joint)
         g *= 2.0**RESPONSIBILITY_BITS
         g = np.floor(g) if self.pooled else np.rint(g)
@@ -317,11 +325,11 @@ class FrameMoments:
         for row in g[1:]:
             weight += row if self.pooled else row * row
         limit = 2.0**RESPONSIBILITY_BITS if self.pooled else 4.0**RESPONSIBILITY_BITS
-        g[:, ~(weight <= limit)] = 0.0  # so written, it catches what is not a number
+        g[:, ~(weight <= limit)] = 0.0  # NaN fails the comparison, too
         return g
 
     def _onto_grid(self, z: NDArray[np.float64], squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Clip (d, n) to tau and round: |psi|^2 <= 4^13 holds in integers; a row that fails is zero."""
+        """Clip z (d, n) to tau and round it. A row with |psi|^2 > 4^13 in integers is set to zero."""
         psi = z * (self.per_unit * (self.clip / np.maximum(np.sqrt(squared), self.clip)))
         np.rint(psi, out=psi)
         bad = ~(_squared_norms(psi) <= 4.0**SQUARED_BITS - self.count_units**2)
@@ -330,7 +338,7 @@ class FrameMoments:
         return psi
 
     def read(self, released: ReleasedStatistics) -> ReleasedMoments:
-        """Return released values in real units."""
+        """Convert released values to real units."""
         d, k = self.n_columns, self.n_framed
         one = 2.0 ** (self.coarse_bits - RESPONSIBILITY_BITS)
         real = one / self.per_unit**2
@@ -339,7 +347,7 @@ class FrameMoments:
         counted = self.size - self.n_others
         per = values[: counted - shared_size].reshape(k, -1) * real
         moments = np.zeros((k, d + 1, d + 1))
-        # psi's first entry was rounded down: put it back to s exactly.
+        # The first entry of psi was rounded down. Rescale it to s.
         restore = self.count_scale * self.per_unit / self.count_units
         moments[:, 0, 0] = per[:, 0] * restore**2
         moments[:, 0, 1:] = moments[:, 1:, 0] = per[:, 1 : d + 1] * restore
@@ -369,7 +377,7 @@ def compiled_kernels() -> ModuleType | None:
 
 
 def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Invert lower factors (m, d, d); diagonal ones, which may be very wide, one entry at a time."""
+    """Invert lower factors (m, d, d). Diagonal factors, which may be very wide, are inverted by entry."""
     diagonals = np.diagonal(factors, axis1=1, axis2=2)
     if np.count_nonzero(factors) == np.count_nonzero(diagonals):
         inverse = np.zeros_like(factors)
@@ -377,27 +385,30 @@ def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):
             inverse[:, columns, columns] = 1 / diagonals
         return inverse
-    with one_thread():  # inverses change bits with the number of threads
+    with one_thread():  # the bits of an inverse depend on the number of threads
         return np.asarray(np.linalg.inv(factors))
 
 
 def _squared_norms(columns: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum squares down each column, one after the other: no column changes another's bits."""
+    """Sum the squares of each column in order, so that no column changes the bits of another."""
     squares = columns * columns
-    if squares.shape[1] == 1:  # NumPy would pair terms up
+    if squares.shape[1] == 1:  # NumPy would sum a single column pairwise
         return np.asarray(np.cumsum(squares, axis=0)[-1])
     return np.asarray(np.add.reduce(squares, axis=0))
 
 
 def kept_variance(d: float, clip: float) -> float:
-    """Return what clipping at radius `clip` leaves of the variance of a standard Gaussian."""
+    """Return the fraction of the variance of a standard Gaussian that remains after clipping to `clip`."""
     squared = clip * clip
     inside = float(special.gammainc(d / 2 + 1, squared / 2))
     return inside + squared / d * float(special.gammaincc(d / 2, squared / 2))
 
 
 def noise_entries(covariance: Covariance, n_columns: int) -> float:
-    """Return the expected squared Frobenius norm of a covariance's noise, over its diagonal's variance."""
+    """Return the expected squared Frobenius norm of the noise of a covariance, in units of its variance.
+
+    The unit is the variance of the noise on a diagonal entry.
+    """
     d = n_columns
     return {"full": d * (d + 1) / 2, "tied": d * (d + 1) / 2, "diag": float(d), "spherical": 1 / d}[
         covariance

@@ -1,17 +1,17 @@
-r"""Moments of rows with missing cells, each in its component's own frame, as bounded integers.
+r"""Moments of rows with missing cells, in the frame of each component, as bounded integers.
 
-In the frame of a component, x = c + L z with z standard normal. Of a row only the cells O are known; then::
+In the frame of a component, x = c + L z with z standard normal. Let O be the known cells of a row. Then::
 
     E[z | x_O] = W (x_O - c_O),   W = L_O^+,      E[z z' | x_O] = zhat zhat' + P,
 
-with P the projector onto the null space of L_O, of rank q, the number of missing cells, and P zhat = 0. One
+P is the projector onto the null space of L_O. Its rank is q, the number of missing cells, and P zhat = 0. One
 QR decomposition of the rows of L that belong to O gives W, P = V V' and the density of x_O. So with
-psi = (s, zhat) a row adds g (psi psi' + P), whose Frobenius norm is at most s^2 + tau^2 where::
+psi = (s, zhat), a row adds g (psi psi' + P). The Frobenius norm of that matrix is at most s^2 + tau^2 if::
 
     |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2
 
-Sensitivities stay those of complete rows, Eq. (S-13). V is rounded, not P, so that what is added stays a sum
-of squares; the norm is checked in integers. Everything is a function of one row and of released values.
+So the sensitivity is that of complete rows, Eq. (S-13). The code rounds V and not P, so that each row adds a
+sum of squares. It checks the norm in integers. Every term is a function of one row and of released values.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CentredMoments", "IncompleteMoments"]
 
-_PART_ROWS = 1 << 13  # at a time: their weights sum to far below 2^53
-_KNOWN_PART = 0.5  # weight of the counts of known cells beside the moments
+_PART_ROWS = 1 << 13  # rows at a time: their weights sum to far below 2^53
+_KNOWN_PART = 0.5  # weight of the counts of known cells relative to the moments
 
 
 @dataclass(frozen=True, eq=False)
 class IncompleteMoments(FrameMoments):
-    """`FrameMoments` of rows of which some have missing cells (NaN). Eq. (S-13)."""
+    """`FrameMoments` of rows that may have missing cells (NaN). Eq. (S-13)."""
 
     has_kernel: ClassVar[bool] = False
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over complete rows as ever, and over the others by patterns of missing cells."""
+        """Sum over complete rows as `FrameMoments` does, and over the others by pattern of missing cells."""
         incomplete = np.isnan(rows).any(axis=0)
         total = np.zeros(self.size, dtype=np.int64)
         if not incomplete.all():
@@ -104,14 +104,14 @@ class IncompleteMoments(FrameMoments):
 
     @property
     def _kept(self) -> float:
-        """What clipping leaves of the variance of a complete row: expectations are scaled alike."""
+        """Fraction of the variance of a complete row after clipping. Expectations get the same scale."""
         return kept_variance(self.n_columns, self.clip)
 
     def _reach(self, n_missing: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return for every pattern the clip radius, and what makes its variance that of a complete row."""
+        """Return the clip radius of each pattern, and the factor that restores the variance of a full row."""
         q, s2 = n_missing.astype(np.float64), self.count_scale**2
         c = s2 + self.clip**2
-        if self.covariance == "spherical":  # the trace q of P counts, not its norm
+        if self.covariance == "spherical":  # the bound depends on the trace q of P, not on its norm
             squared = np.sqrt(c * c + 2 * s2 * q) - (s2 + q)
         else:
             squared = np.sqrt(c * c - q) - s2
@@ -126,9 +126,9 @@ class IncompleteMoments(FrameMoments):
     def _within_norm(
         self, psi: NDArray[np.float64], which: NDArray[np.intp], spread: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
-        """Check |psi psi' + P|^2 <= 4^26 for every row, in integers."""
+        """Return whether |psi psi' + P|^2 <= 4^26 for each row, computed in integers."""
         length = norm_squared(psi)
-        ok = length <= 4.0**SQUARED_BITS  # else the integers below could be too long
+        ok = length <= 4.0**SQUARED_BITS  # otherwise the integers below could overflow
         psi = np.where(ok, psi, 0.0)
         length = np.where(ok, length, 0.0).astype(np.int64)
         s2 = int(self.count_units) ** 2
@@ -137,14 +137,14 @@ class IncompleteMoments(FrameMoments):
             norm = s2 * s2 + 2 * s2 * length + (length + trace) ** 2
         else:
             own = np.minimum((spread**2).sum(axis=(1, 2)), 2.0**60).astype(np.int64)[which]
-            across = np.zeros(psi.shape[1])  # psi' P psi, below 2^52: |P| <= sum of its factors' lengths
+            across = np.zeros(psi.shape[1])  # psi' P psi, below 2^52: |P| <= sum of the norms of its factors
             for i, row in enumerate(psi):
                 across += row * _times(spread[:, i, :], which, psi)
             norm = (s2 + length) ** 2 + 2 * across.astype(np.int64) + own
         return np.asarray(ok & (norm <= 4 ** (2 * SQUARED_BITS)))
 
     def _released_part(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return of matrices (p, d, d) what this covariance releases, (p, entries)."""
+        """Return the entries of matrices (p, d, d) that this covariance releases, (p, entries)."""
         if self.covariance == "diag":
             return np.asarray(np.diagonal(matrices, axis1=1, axis2=2))
         if self.covariance == "spherical":
@@ -155,7 +155,7 @@ class IncompleteMoments(FrameMoments):
 def _times(
     rows_of: NDArray[np.float64], which: NDArray[np.intp], psi: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the product of each row's pattern's vector, (p, d), with the row (d, n): exact integers."""
+    """Multiply each row of psi (d, n) by the vector (p, d) of its pattern; the integers are exact."""
     total = np.zeros(psi.shape[1])
     for j, column in enumerate(psi):
         total += rows_of[:, j][which] * column
@@ -164,54 +164,54 @@ def _times(
 
 @dataclass(frozen=True, eq=False)
 class CentredMoments:
-    """Moments with every missing cell at the centre of the frame, and how many cells are known.
+    """Moments with missing cells replaced by the centre of the frame, and counts of known cells.
 
-    For one component whose frame is that of the columns, before anything is known of how they go together.
-    Beside its moments a row adds c / sqrt(d) for every known cell, c a part of the norm of the rest:
-    Eq. (S-13).
+    This statistic is for one component with axes along the columns, before correlations are known. In
+    addition to its moments, a row adds c / sqrt(d) for each known cell, where c is a fraction of the norm of
+    the moments: Eq. (S-13).
     """
 
     moments: FrameMoments
 
     @property
     def size(self) -> int:
-        """Moments, then a count for every column."""
+        """Number of entries: the moments, then one count per column."""
         return self.moments.size + self.moments.n_columns
 
     @cached_property
     def noise_shape(self) -> NDArray[np.float64]:
-        """That of the moments, and 1 for each count."""
+        """Relative noise of the moments, and 1 for each count."""
         return np.concatenate([self.moments.noise_shape, np.ones(self.moments.n_columns)])
 
     @property
     def coarse_bits(self) -> int:
-        """Those of the moments."""
+        """Dropped low bits of the moments."""
         return self.moments.coarse_bits
 
     @property
     def one_cell(self) -> int:
-        """What a known cell adds to its column's count."""
+        """Units that a known cell adds to the count of its column."""
         return math.floor(2.0**ROW_BITS * _KNOWN_PART / math.sqrt(self.moments.n_columns))
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of moments and counts together, in released units."""
+        """Return the joint sensitivity of moments and counts, in released units."""
         require_gaussian(norm)
         row = root_up(Fraction(4**ROW_BITS + self.moments.n_columns * self.one_cell**2))
         one = sensitivity.clipped_vector(row, adjacency, cone=True)
         return sensitivity.coarse(one, self.coarse_bits, self.noise_shape)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over rows without holes, and count known cells."""
+        """Sum the moments of rows with missing cells replaced, and count known cells."""
         missing = np.isnan(rows)
         centre = np.rint(self.moments.components.centres[0] * GRID)
         moments = self.moments.sum_block(np.where(missing, centre[:, None], rows))
         return np.concatenate([moments, (~missing).sum(axis=1) * self.one_cell])
 
     def read(self, released: ReleasedStatistics) -> ReleasedMoments:
-        """Return moments as if missing cells were like the known ones of their column.
+        """Return the moments under the assumption that missing cells are distributed as the known ones.
 
-        How often two cells are known together is not released: as often as the rarer of them, at most. So
-        covariances come out small rather than large.
+        The number of rows in which two cells are both known is not released. It is at most the smaller of the
+        two counts, which is used instead. So covariances are rather too small than too large.
         """
         size = self.moments.size
         framed = self.moments.read(released.entries(slice(0, size)))
@@ -222,10 +222,11 @@ class CentredMoments:
         part = np.clip(released.values[size:] * per_row / n, min(3 * count_noise, 0.5), 1.0)
         known = np.append(1.0, part)
         moments = framed.moments / np.minimum(known[:, None], known)
-        # Noise grows where few cells are known, and that of the counts moves variances about a far mean.
+        # Noise is larger in columns with few known cells. Noise of the counts moves variances about a far
+        # mean.
         noise = framed.noise / part + 2 * n * count_noise / part * (moments[0, 0, 1:] / (s * n)) ** 2
         usual = float(np.median(noise))
-        # A column of more noise than usual is rather too wide than too narrow.
+        # Err to the side of a large variance in columns with more noise than usual.
         columns = np.arange(1, len(known))
         moments[0, columns, columns] += np.maximum(noise - usual, 0.0)
         return replace(framed, moments=moments, noise=usual)

@@ -1,8 +1,8 @@
-"""Sums of row statistics on a device: the same integers as their `sum_block`, from larger blocks.
+"""Sums of row statistics on a device: the same integers as `sum_block`, from larger blocks.
 
-Everything here is exact, or one operation of IEEE arithmetic at a time in the order of the NumPy form, so
-that bits agree. Blocks have at most 2^20 rows (`dpem.engines.torch_device`): what is summed in float64 before
-it becomes an integer stays below 2^53.
+Operations are either exact, or single operations of IEEE arithmetic in the order of the NumPy code, so that
+the bits agree. Blocks have at most 2^20 rows (`dpem.engines.torch_device`), so that float64 sums stay below
+2^53 until they are converted to integers.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def exact_product(a: torch.Tensor, b: torch.Tensor, bound: float) -> torch.Tenso
     if group < 1:
         raise ExactArithmeticError("Expected a product below 2^52, got one that float64 cannot hold exactly.")
     n = len(a)
-    a = torch.nn.functional.pad(a, (0, 0, 0, -n % group))  # a small matrix; its product is a large one
+    a = torch.nn.functional.pad(a, (0, 0, 0, -n % group))  # pad the small factor, not the large product
     product = torch.cat([a, _sums_of_rows(a, group)]) @ b
     result, checks = product[: len(a)], product[len(a) :]
     _require(torch.equal(_sums_of_rows(result, group), checks))
@@ -52,7 +52,7 @@ def _sums_of_rows(a: torch.Tensor, group: int) -> torch.Tensor:
 def _require(equal: bool) -> None:
     if not equal:
         raise ExactArithmeticError(
-            "Expected exact float64 products of integers, but this device gives others. Nothing was released."
+            "Expected exact float64 products of integers, but this device rounds them. Nothing was released."
         )
 
 
@@ -60,21 +60,21 @@ def _require(equal: bool) -> None:
 
 
 def sums(statistic: Sums, rows: torch.Tensor) -> torch.Tensor:
-    """Return `Sums`: at most 2^44 in a block."""
+    """Return the sum of `Sums`. Entries of a block are at most 2^44."""
     found = rows.sum(dim=1).to(torch.int64)
     count = torch.tensor([rows.shape[1] << 24], device=rows.device)
     return torch.cat([found, count]) if statistic.counted else found
 
 
 def distance_histogram(statistic: DistanceHistogram, rows: torch.Tensor) -> torch.Tensor:
-    """Return `DistanceHistogram`."""
+    """Return the sum of `DistanceHistogram`."""
     _, squared = _nearest(rows, on_device(statistic.points, rows))
     bins = torch.searchsorted(on_device(statistic.edges[:-1] ** 2, rows), squared)
     return torch.bincount(bins, minlength=statistic.size)
 
 
 def second_moments(statistic: SecondMoments, rows: torch.Tensor) -> torch.Tensor:
-    """Return `SecondMoments`: at most 2^46 in a block."""
+    """Return the sum of `SecondMoments`. Entries of a block are at most 2^46."""
     z = _onto_unit_grid(rows - on_device(statistic.centre, rows)[:, None], statistic.radius, SQUARED_BITS)
     product = exact_product(z, z.T.contiguous(), bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
     i, j = torch.triu_indices(len(rows), len(rows), device=rows.device)
@@ -82,7 +82,7 @@ def second_moments(statistic: SecondMoments, rows: torch.Tensor) -> torch.Tensor
 
 
 def box_histogram(statistic: BoxHistogram, rows: torch.Tensor) -> torch.Tensor:
-    """Return `BoxHistogram`."""
+    """Return the sum of `BoxHistogram`."""
     centred = rows - on_device(statistic.centre, rows)[:, None]
     along = exact_product(on_device(statistic.axes, rows), centred, bound=2.0**47)
     code = torch.zeros(rows.shape[1], dtype=torch.int64, device=rows.device)
@@ -96,7 +96,7 @@ def box_histogram(statistic: BoxHistogram, rows: torch.Tensor) -> torch.Tensor:
 
 
 def relative_sums(statistic: RelativeSums, rows: torch.Tensor) -> torch.Tensor:
-    """Return `RelativeSums`: at most 2^40 in a block."""
+    """Return the sum of `RelativeSums`. Entries of a block are at most 2^40."""
     centres = on_device(statistic.centres, rows)
     labels, _ = _nearest(rows, centres)
     relative = rows - centres.T[:, labels]
@@ -131,10 +131,10 @@ def _onto_unit_grid(columns: torch.Tensor, radius: float, bits: int) -> torch.Te
 
 
 def frame_moments(statistic: FrameMoments, rows: torch.Tensor) -> torch.Tensor:
-    """Return `FrameMoments`: rows in runs of 512, whose products float64 holds exactly, as one batch."""
+    """Return the sum of `FrameMoments`. Products of runs of 512 rows, which are exact, form one batch."""
     d, k, n = statistic.n_columns, statistic.n_framed, rows.shape[1]
     short = -n % EXACT_ROWS
-    if short:  # further rows, whose responsibilities are zero
+    if short:  # padding rows, whose responsibilities are set to zero
         rows = torch.nn.functional.pad(rows, (0, short))
     places, checks = _places(statistic, rows)
     g, squared = _responsibilities(statistic, places, checks, n)
@@ -161,17 +161,17 @@ def frame_moments(statistic: FrameMoments, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _places(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return whitening times rows, (m, d, n), and sums of 16 rows of whitening times rows, to check it by."""
+    """Return whitening times rows, (m, d, n), and as a check, sums of 16 rows of whitening times rows."""
     m, d = statistic.components.offsets.shape
     whitening = on_device(statistic.components.whitening, rows)
     padded = torch.nn.functional.pad(whitening.reshape(m, d, d), (0, 0, 0, -d % PLACES_TOGETHER))
     sums = padded.reshape(m, -1, PLACES_TOGETHER, d).sum(dim=2)
-    product = torch.cat([whitening, sums.reshape(-1, d)]) @ rows  # below 2^48, and 2^52 for the sums
+    product = torch.cat([whitening, sums.reshape(-1, d)]) @ rows  # products below 2^48, sums below 2^52
     return product[: m * d].reshape(m, d, -1), product[m * d :].reshape(m, -1, rows.shape[1])
 
 
 def _moments(psi: torch.Tensor, weighted: torch.Tensor) -> torch.Tensor:
-    """Return sums of g psi (psi, 1)', (k, d, d + 1): products of runs, checked by sums of 8 rows of g psi."""
+    """Return sums of g psi (psi, 1)', (k, d, d + 1), checked by products of sums of 8 rows of g psi."""
     k, runs, width, _ = psi.shape
     d = width - 1
     product = torch.bmm(weighted.flatten(0, 1), psi.flatten(0, 1).transpose(1, 2))
@@ -189,7 +189,7 @@ def _moments(psi: torch.Tensor, weighted: torch.Tensor) -> torch.Tensor:
 def _responsibilities(
     statistic: FrameMoments, places: torch.Tensor, checks: torch.Tensor, n_rows: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return responsibilities as integers of 2^16, zero beyond the first rows, and squared norms, (m, n)."""
+    """Return responsibilities times 2^16 as integers and squared norms, (m, n); padding rows are zero."""
     kernels = _kernels(places)
     if kernels is not None:
         g, squared, wrong = kernels.responsibilities(statistic, places, checks, n_rows)
@@ -213,7 +213,7 @@ def _responsibilities(
 def _framed(
     statistic: FrameMoments, places: torch.Tensor, squared: torch.Tensor, g: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return psi with a row of ones (k, runs, d + 1, 512), and g psi with sums of 8 of its rows below it."""
+    """Return psi with a row of ones (k, runs, d + 1, 512), and g psi with appended sums of 8 of its rows."""
     kernels = _kernels(places)
     if kernels is not None:
         return kernels.framed(statistic, places, squared, g)  # type: ignore[no-any-return]
@@ -225,7 +225,7 @@ def _framed(
         psi = z * (limit / torch.maximum(root(squared[c]), limit) * statistic.per_unit)
         psi = torch.round(psi)
         psi[:, ~(norm_squared(psi) <= 4.0**SQUARED_BITS - statistic.count_units**2)] = 0.0
-        psi[:, g[c] == 0] = 0.0  # what is no number must not meet a zero
+        psi[:, g[c] == 0] = 0.0  # so that NaN is not multiplied by a weight of zero
         weighted = psi * g[c]
         weighted = torch.cat([weighted, _sums_of_rows(weighted, CHECKED_TOGETHER)])
         psi = torch.cat([psi, torch.ones_like(psi[:1])])
@@ -241,7 +241,7 @@ def _frame(statistic: FrameMoments, places: torch.Tensor, k: int) -> torch.Tenso
 
 
 def _softmax(logits: torch.Tensor) -> torch.Tensor:
-    """`dpem.statistics.softmax.softmax`, operation by operation."""
+    """Compute `dpem.statistics.softmax.softmax` with the same operations in the same order."""
     largest = logits[0].clone()
     for row in logits[1:]:
         largest = torch.maximum(largest, row)
@@ -264,11 +264,11 @@ def _softmax(logits: torch.Tensor) -> torch.Tensor:
 
 
 def _kernels(tensor: torch.Tensor) -> ModuleType | None:
-    """Return fused kernels where Triton can compile them: the same operations in the same order."""
+    """Return fused kernels if Triton can compile them. They do the same operations in the same order."""
     return _triton_kernels() if FUSED and tensor.is_cuda else None
 
 
-FUSED = True  # for tests: operations one at a time give the same bits
+FUSED = True  # tests set it to False; single operations give the same bits
 
 
 @lru_cache(maxsize=1)

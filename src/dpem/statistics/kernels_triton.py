@@ -1,7 +1,7 @@
-"""Fused kernels for a GPU (Triton): the operations of `kernels_torch`, in its order, a block at a time.
+"""Fused Triton kernels for a GPU: the operations of `kernels_torch` in the same order.
 
-Compiled without fused multiply-adds, and with every constant from memory in float64, so that bits agree. Each
-program has some rows to itself and goes over components and columns in their order.
+They are compiled without fused multiply-adds and read every constant from memory in float64, so that the bits
+agree. Each program processes its own rows and loops over components and columns in order.
 """
 
 # mypy: disable-error-code="untyped-decorator, no-untyped-def, no-untyped-call"
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["framed", "responsibilities"]
 
-_ROWS = 128  # of one program; a run of 512 rows is a multiple
+_ROWS = 128  # rows per program; a run of 512 rows is a multiple
 
 
 @triton.jit
@@ -47,7 +47,7 @@ def _responsibilities(  # noqa: PLR0915
     for k in range(m):
         norm = zero
         for q in range(groups):
-            whole = zero  # of some products: what the product with a sum of rows must be
+            whole = zero  # sum of products, which must equal the product with a sum of rows
             for j in tl.range(q * TOGETHER, tl.minimum(q * TOGETHER + TOGETHER, d), loop_unroll_factor=4):
                 at = k * d + j
                 place = tl.load(places + at * n + row)
@@ -102,7 +102,7 @@ def _responsibilities(  # noqa: PLR0915
 def responsibilities(
     statistic: FrameMoments, places: torch.Tensor, checks: torch.Tensor, n_rows: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return responsibilities, zero beyond the first rows, squared norms, and where products are wrong."""
+    """Return responsibilities, squared norms and flags of wrong products. Padding rows are zero."""
     m, d, n = places.shape
     wrong = torch.empty(n // _ROWS, dtype=torch.int32, device=places.device)
     components = statistic.components
@@ -150,7 +150,7 @@ def _framed(
     good = weight > 0
     run = k * (n // RUN) + row // RUN
     within = row % RUN
-    # A second time only where a row's norm is beyond its limit, which rounding all but rules out.
+    # A second pass runs only if the norm of a row exceeds its limit. Rounding makes this very rare.
     again = tl.max((row >= 0).to(tl.int32), axis=0)
     for _ in range(2):
         if again > 0:
@@ -175,7 +175,7 @@ def _framed(
 def framed(
     statistic: FrameMoments, places: torch.Tensor, squared: torch.Tensor, g: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return psi with a row of ones (k, runs, d + 1, 512), and g psi with sums of 8 of its rows below it."""
+    """Return psi with a row of ones (k, runs, d + 1, 512), and g psi with appended sums of 8 of its rows."""
     _, d, n = places.shape
     k, runs, groups = statistic.n_framed, n // EXACT_ROWS, -(-d // CHECKED_TOGETHER)
     numbers = [statistic.clip, statistic.per_unit, 4.0**SQUARED_BITS - statistic.count_units**2]

@@ -1,7 +1,7 @@
-"""Patterns of missing cells: where the known cells of a row put it in the frames of Gaussian components.
+"""Patterns of missing cells: coordinates of incomplete rows in the frames of Gaussian components.
 
-A decomposition is of one pattern and released values, and a row's place of that row and its pattern: no row
-changes what another becomes, not even by its last bit.
+A decomposition depends on one pattern and on released values. The coordinates of a row depend on that row and
+on the decomposition of its pattern. So no row changes the result of another, not even its last bit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Frames", "PatternFrames", "fill_rows", "missing_patterns"]
 
-# Cells of the matrices of all patterns of missing cells that are held at once.
+# Most cells of the matrices of all patterns that are in memory at once.
 _PATTERN_CELLS = 1 << 21
 
 
@@ -37,7 +37,7 @@ class Frames:
     whitening: NDArray[np.float64]  # (m, p, d, d), integers; zero where a cell is missing
     offsets: NDArray[np.float64]  # (m, p, d)
     scales: NDArray[np.float64]  # (m, p, d)
-    constants: NDArray[np.float64]  # (m, p): logarithm of weight over the normaliser of what is known
+    constants: NDArray[np.float64]  # (m, p): logarithm of weight over normalising constant, known cells
     null: NDArray[np.float64]  # (m, p, d, d): V' in its last q rows, zero above
 
     @classmethod
@@ -47,8 +47,8 @@ class Frames:
         n_known = known.sum(axis=1)
         factors = components.factors
         d = factors.shape[1]
-        # Rows of L for known cells first: L_O' = Q R, hence L_O^+ = Q R^-T, and the rest of Q spans the null
-        # space. Each matrix by itself: no pattern changes another's bits.
+        # The rows of L for known cells come first: L_O' = Q R, hence L_O^+ = Q R^-T, and the other columns of
+        # Q span the null space. Matrices are decomposed one by one: no pattern changes the bits of another.
         order = np.argsort(missing, axis=1, kind="stable")
         real = np.arange(d) < n_known[:, None]
         across = np.swapaxes(factors, 1, 2)[:, None]
@@ -62,11 +62,11 @@ class Frames:
         lengths = np.sqrt((inverse**2).sum(axis=-1))
         steps = np.exp2(np.floor(np.log2(WHITENING / np.maximum(lengths, 2.0**-400))))
         whitening = np.rint(inverse * steps[..., None])
-        # Sums of products of integers below 2^48: exact in any order.
+        # Sums of products of integers below 2^48 are exact in any order.
         offsets = (whitening * (components.centres * GRID)[:, None, None, :]).sum(axis=-1)
         log_det = np.log(np.abs(sizes)).sum(axis=-1)
         whole = np.log(np.diagonal(factors, axis1=1, axis2=2)).sum(axis=1)
-        # The constants of the components are for all d cells.
+        # The constants of the components are those of all d cells.
         constants = (components.constants + whole)[:, None] - log_det
         constants = constants + missing.sum(axis=1) / 2 * math.log(2 * math.pi)
         null = np.where(real[:, :, None], 0.0, np.swapaxes(q, -1, -2))
@@ -75,9 +75,12 @@ class Frames:
     def places(
         self, k: int, which: NDArray[np.intp], rows: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return where rows (d, n), zero where missing, are expected in frame k, and the squared length."""
+        """Return the expected coordinates of rows (d, n) in frame k, and their squared norm.
+
+        Missing cells of the rows are zero.
+        """
         product = np.zeros(rows.shape)
-        for j, column in enumerate(rows):  # sums of products of integers below 2^48: exact
+        for j, column in enumerate(rows):  # sums of products of integers below 2^48 are exact
             product += self.whitening[k, :, :, j][which].T * column
         z = (product - self.offsets[k][which].T) * self.scales[k][which].T
         return z, norm_squared(z)
@@ -89,25 +92,25 @@ class Frames:
         )
 
     def joint_of(self, k: int, which: NDArray[np.intp], squared: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return that of one component, from the squared distance."""
+        """Return the logarithm of weight times density of one component, from the squared distance."""
         return np.asarray(self.constants[k][which] - 0.5 * squared)
 
-    def some(self, patterns: list[int]) -> Frames:
+    def select(self, patterns: list[int]) -> Frames:
         """Return the frames of some of the patterns."""
         missing, *others = vars(self).values()
         return Frames(missing[patterns], *(value[:, patterns] for value in others))
 
-    def and_those_of(self, other: Frames) -> Frames:
-        """Return the frames of both."""
+    def joined_with(self, other: Frames) -> Frames:
+        """Return the frames of the patterns of both."""
         mine, others = (list(vars(frames).values()) for frames in (self, other))
         joined = (np.concatenate(pair, axis=1) for pair in zip(mine[1:], others[1:], strict=True))
         return Frames(np.concatenate([self.missing, other.missing]), *joined)
 
 
 def missing_patterns(rows: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Return the patterns (p, d) of missing cells among rows (d, n), and which of them each row has."""
+    """Return the patterns (p, d) of missing cells in rows (d, n), and the index of each row's pattern."""
     packed = np.ascontiguousarray(np.packbits(np.isnan(rows), axis=0).T)
-    if packed.shape[1] < 8:  # as one number, which sorts many times faster
+    if packed.shape[1] < 8:  # as 64-bit integers, which sort many times faster
         packed = np.pad(packed, ((0, 0), (0, 8 - packed.shape[1])))
     width = packed.shape[1]
     keys = packed.view(np.uint64 if width == 8 else np.dtype((np.void, width))).reshape(-1)
@@ -116,9 +119,9 @@ def missing_patterns(rows: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDAr
 
 
 class PatternFrames:
-    """The frames of some components for whatever patterns of missing cells come up.
+    """A cache of the frames of some components, for the patterns of missing cells in the rows.
 
-    Decompositions are kept up to some size; each is of one pattern and released values alone.
+    Decompositions are kept up to a limit. Each depends on one pattern and on released values alone.
     """
 
     def __init__(self, components: GaussianComponents) -> None:
@@ -128,13 +131,13 @@ class PatternFrames:
         self._kept: Frames | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # To workers of a cluster: without what is kept, which patterns of rows have chosen.
+        # Sent to workers of a cluster without the cache, because its patterns depend on private rows.
         return type(self), (self._components,)
 
     def groups(
         self, rows: NDArray[np.float64]
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp], Frames]]:
-        """Yield groups of rows (d, n): row numbers, the pattern of each, and the frames of these patterns."""
+        """Yield groups of rows (d, n): row numbers, each row's pattern, and the frames of these patterns."""
         m, d = self._components.offsets.shape
         missing, which = missing_patterns(rows)
         most = max(1, _PATTERN_CELLS // (m * d * d))
@@ -149,7 +152,7 @@ class PatternFrames:
             yield held, which[held] - start, frames
 
     def _keep(self, missing: NDArray[np.bool_], most: int) -> tuple[Frames, NDArray[np.intp]] | None:
-        """Return kept frames that hold all of these patterns, and where; None where they are too many."""
+        """Add patterns to the cache. Return its frames and their indices, or None if there are too many."""
         keys = [pattern.tobytes() for pattern in missing]
         with self._lock:
             new = [i for i, key in enumerate(keys) if key not in self._places]
@@ -161,8 +164,8 @@ class PatternFrames:
             if frames is not None and added:
                 first = len(self._places)
                 self._places.update((keys[new[j]], first + place) for place, j in enumerate(added))
-                more = frames.some(added)
-                self._kept = more if self._kept is None else self._kept.and_those_of(more)
+                more = frames.select(added)
+                self._kept = more if self._kept is None else self._kept.joined_with(more)
             kept = self._kept
             places = np.array([self._places[key] for key in keys], dtype=np.intp)
         return None if kept is None else (kept, places)
@@ -171,9 +174,9 @@ class PatternFrames:
 def fill_rows(
     components: GaussianComponents, frames_of: PatternFrames, rows: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Put the expectation under a single Gaussian into missing cells of grid rows (d, n).
+    """Replace missing cells of grid rows (d, n) by their expectation under a single Gaussian.
 
-    What comes out are grid rows again: integers of norm at most 2^24, each a function of one row.
+    The results are grid rows again: integers of norm at most 2^24, each a function of one row.
     """
     incomplete = np.flatnonzero(np.isnan(rows).any(axis=0))
     filled = np.nan_to_num(rows)
@@ -182,7 +185,7 @@ def fill_rows(
         part = filled[:, incomplete[held]]
         z, _ = frames.places(0, which, part)
         expected = np.repeat(centre[:, None], len(which), axis=1)
-        for j, column in enumerate(z):  # in a fixed order: no row changes another's bits
+        for j, column in enumerate(z):  # in a fixed order, so that no row changes the bits of another
             expected += GRID * factor[:, j][:, None] * column
         part = np.where(frames.missing[which].T, expected, part)
         largest = GRID - math.sqrt(len(rows))

@@ -1,4 +1,4 @@
-"""Expected tables of a mixture of products: the statistic of an EM step over columns of bins."""
+"""Expected tables of a mixture of product distributions: the statistic of an EM step on binned columns."""
 
 from __future__ import annotations
 
@@ -28,27 +28,29 @@ if TYPE_CHECKING:
 __all__ = ["ROW_UNIT", "MixtureTables"]
 
 _SHARE_BITS = 16  # of a responsibility
-_TABLE_BITS = 12  # of a probability that stands for a missing cell
-ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # what one row is in the sums
+_TABLE_BITS = 12  # of a probability that replaces a missing cell
+ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # units of the sums per row
 
 
 @dataclass(frozen=True, eq=False)
 class MixtureTables:
-    """Responsibilities g, and g times the bins of each column. Eq. (S-14).
+    """Sums of responsibilities g, and of g times the indicator of each bin of each column. Eq. (S-14).
 
-    A known cell counts as itself. A missing one counts as its expectation, the probabilities that the
-    released tables give it, and in a further entry as missing. With m columns, q of which may be missing, the
-    squared norm is at most sum_k g_k^2 (1 + m + q) <= 1 + m + q, and no entry is negative.
+    A known cell counts as the indicator of its bin. A missing cell counts as its expectation, which is given
+    by the probabilities of the released tables, and also in an entry for missing cells. With m columns, of
+    which q may have missing cells, the squared norm is at most sum_k g_k^2 (1 + m + q) <= 1 + m + q, and no
+    entry is negative.
 
     Attributes
     ----------
     bins : sequence of ndarray of int
-        For every column the bin of each level, numbered from 0; a missing cell's is the last.
+        For each column, the bin of each level, numbered from 0. The last bin is that of missing cells.
     weights : ndarray of shape (k,)
+        Released or public weights of the components.
     tables : sequence of ndarray of shape (k, bins)
-        For every column the probabilities of the bins that hold values.
+        For each column, the probabilities of the bins of known cells.
     missing : sequence of ndarray of shape (k,), or None
-        For every column how probable a missing cell is; None where there is none.
+        For each column, the probability of a missing cell, or None if the column has no missing cells.
     """
 
     bins: Sequence[NDArray[np.intp]]
@@ -61,7 +63,7 @@ class MixtureTables:
 
     @property
     def size(self) -> int:
-        """Weights, tables of all columns, and missing cells."""
+        """Number of entries: weights, tables of all columns, and counts of missing cells."""
         k = len(self.weights)
         return k * (1 + int(sum(table.shape[1] for table in self.tables)) + self._n_missing)
 
@@ -70,14 +72,14 @@ class MixtureTables:
         return sum(one is not None for one in self.missing)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of vectors of bounded norm in a cone."""
+        """Return the sensitivity for non-negative vectors of bounded norm."""
         require_gaussian(norm)
         bound = math.sqrt(1 + len(self.tables) + self._n_missing) * ROW_UNIT
         return sensitivity.clipped_vector(math.nextafter(bound, math.inf), adjacency, cone=True)
 
     @cached_property
     def _log_tables(self) -> list[NDArray[np.float64]]:
-        """For every column the log-probability of each bin, with the missing one last, (k, bins)."""
+        """For each column, the log-probability of each bin, that of missing cells last, (k, bins)."""
         with_missing = []
         for table, missing in zip(self.tables, self.missing, strict=True):
             if missing is None:
@@ -88,7 +90,7 @@ class MixtureTables:
         return with_missing
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block of rows of levels; all products are of integers, and exact."""
+        """Sum over a block of rows of levels. All products are exact products of integers."""
         shares, by_cell = self._shares_by_cell(rows)
         sums, lost = [shares[:, None] << _TABLE_BITS], []
         for cells, table, missing in zip(by_cell, self.tables, self.missing, strict=True):
@@ -102,10 +104,8 @@ class MixtureTables:
             sums.append(counted)
         return np.concatenate(sums + lost, axis=1).ravel()
 
-    def _shares_by_cell(
-        self, rows: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-        """Return rounded responsibilities (k,), and for every column by bin with missing cells last, (k, bins)."""
+    def _shares_by_cell(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
+        """Sum rounded responsibilities (k,), and by the bins of each column, missing last, (k, bins)."""
         kernels = kernel_module("dpem.statistics.kernels.tables")
         k = len(self.weights)
         if kernels is None:
@@ -120,7 +120,7 @@ class MixtureTables:
         ends = np.cumsum([0, *n_cells])
         shares, sums = np.zeros(k, dtype=np.int64), np.zeros((ends[-1], k), dtype=np.int64)
         kernels.mixture_tables(
-            rows,
+            np.ascontiguousarray(rows),
             *joined_bins(self.bins),
             ends,
             np.log(self.weights),
@@ -146,12 +146,12 @@ class MixtureTables:
         for column, table in zip(codes, self._log_tables, strict=True):
             logits += table[:, column]
         share = np.floor(softmax(logits)[0] * 2.0**_SHARE_BITS)
-        # The bound that the sensitivity rests on, in integers: a row that breaks it counts as nothing.
+        # Check the bound of the sensitivity in integers. A row beyond it is set to zero.
         share[:, ~(share.sum(axis=0) <= 2.0**_SHARE_BITS)] = 0.0
         return share
 
     def read(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], float]:
-        """Return released sums in rows, (k, entries), and the deviation of their noise."""
+        """Return released sums in units of rows, (k, entries), and the standard deviation of their noise."""
         return released.values.reshape(len(self.weights), -1) / ROW_UNIT, float(
             released.noise_stddev[0]
         ) / ROW_UNIT

@@ -1,4 +1,4 @@
-"""Rows in a public orthonormal basis: few coordinates, and the length of what they leave out."""
+"""Project rows onto a public orthonormal basis: a few coordinates, and the norm of the residual."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ _LARGEST_SKEW = 1e-6
 
 
 def cosine_basis(shape: tuple[int, int], n_vectors: int, *, constant: bool = True) -> NDArray[np.float64]:
-    """Return the cosine images of lowest frequency, for pictures as rows: public, smooth, orthonormal.
+    """Return a public basis for rows that are pictures: the smoothest cosine images, orthonormal.
 
     Parameters
     ----------
     shape : (int, int)
-        Height and width of the pictures; pixels are in row order.
+        Height and width of the pictures. Pixels are in row-major order.
     n_vectors : int
-        How many, lowest frequency first.
+        Number of images, in order of increasing frequency.
     constant : bool, default True
-        Whether to begin with the constant image. Leave it out where each picture has its own mean removed.
+        Whether to include the constant image, as the first. Exclude it if each picture has mean zero.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def cosine_basis(shape: tuple[int, int], n_vectors: int, *, constant: bool = Tru
 
 
 def orthonormal_basis(basis: Any, n_columns: int) -> NDArray[np.float64]:
-    """Return a public basis that a user gave, checked: (n_columns, p) with orthonormal columns."""
+    """Validate a public basis of shape (n_columns, p) with orthonormal columns."""
     try:
         matrix = np.array(basis, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -79,16 +79,17 @@ def orthonormal_basis(basis: Any, n_columns: int) -> NDArray[np.float64]:
     skew = np.abs(matrix.T @ matrix - np.eye(matrix.shape[1])).max()
     if not skew <= _LARGEST_SKEW:
         raise InvalidArgumentError(
-            "Expected a basis with orthonormal columns. numpy.linalg.qr(basis)[0] makes them so."
+            "Expected a basis with orthonormal columns, got others. Pass numpy.linalg.qr(basis)[0] instead."
         )
     return matrix
 
 
 @dataclass(frozen=True, eq=False)
 class ProjectedDomain:
-    """The grid of a domain's rows in p orthonormal directions, and the norm of the rest where p < d.
+    """Grid rows in p orthonormal directions, with the norm of the residual as a last column if p < d.
 
-    Neither step makes a row longer, so that the norm of at most 2^24 stays, and is checked in integers.
+    Neither the projection nor the residual norm makes a row longer. So the norm stays at most 2^24, which is
+    checked in integers.
     """
 
     domain: Domain  # a ball: one scale for all columns
@@ -96,13 +97,13 @@ class ProjectedDomain:
 
     @property
     def n_columns(self) -> int:
-        """Coordinates of a projected row."""
+        """Number of columns of a projected row."""
         d, p = self.basis.shape
         return int(p + (p < d))
 
     @property
     def shrinkage(self) -> float:
-        """What coordinates are multiplied by, to leave room for the rounding of basis and rows."""
+        """Factor of the coordinates that leaves room for the rounding of basis and rows."""
         d, p = self.basis.shape
         skew = np.sqrt(float(d * p)) * 2.0 ** -(_BASIS_BITS + 1) + p * _LARGEST_SKEW
         return float(1 - skew - np.sqrt(p + 1.0) * 2.0**-GRID_BITS - 2.0**-40)
@@ -112,7 +113,7 @@ class ProjectedDomain:
         return np.ascontiguousarray(np.rint(self.basis.T * 2.0**_BASIS_BITS))
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn a block of shape (columns, rows) into integers of norm at most 2^24 per row."""
+        """Convert a block of shape (columns, rows) to integers, with norm at most 2^24 per row."""
         rows = self.domain.to_grid(columns)
         # |direction| <= 2^20 + sqrt(d)/2 and |row| <= 2^24.
         along = exact_product(self._directions, rows, bound=2.0**46) * 2.0**-_BASIS_BITS

@@ -1,7 +1,8 @@
-"""Row statistics that several models share, each an integer vector whose norm is checked per row.
+"""Row statistics that several models share: integer vectors with a norm that is checked per row.
 
-All take grid rows: integers of norm at most 2^24 (`dpem.data.domain`). Centres, radii and axes are released
-values. Work is element-wise, or an exact integer product, in a fixed order: no row changes another's bits.
+All take grid rows: integers of norm at most 2^24 (`dpem.data.domain`). Centres, radii and axes are public or
+released values. Operations are element-wise or exact integer products, in a fixed order. So no row changes
+the bits of another.
 """
 
 from __future__ import annotations
@@ -43,19 +44,19 @@ __all__ = [
     "onto_unit_grid",
 ]
 
-# Resolution of what is summed after a change of frame. Squared: 13 bits keep 2^26 times the rows of a block
-# below 2^53; linear: 20 bits.
+# Bits of the entries that are summed after a change of frame. Products of two entries have 13 bits each, so
+# that 2^26 times the rows of a block stays below 2^53. Entries that are summed alone have 20 bits.
 SQUARED_BITS = 13
 LINEAR_BITS = 20
-# Halvings from the box that holds all rows to the smallest one.
+# Number of halvings from the box that contains all rows to the smallest one.
 BOX_BITS = 18
 
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """The sum of the rows, and their number where it is private.
+    """The sum of the rows, and with `counted` their number, which is then private.
 
-    With `counted`, the count has weight 2^24: Eq. (S-4) with a = b. Without it: Eq. (S-2).
+    The count has weight 2^24: Eq. (S-4) with a = b. Without it, the sensitivity is Eq. (S-2).
     """
 
     n_columns: int
@@ -66,11 +67,11 @@ class Sums:
 
     @property
     def size(self) -> int:
-        """The columns, and one for the count."""
+        """Number of entries: one per column, and one for the count."""
         return self.n_columns + self.counted
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Joint count and sum, or the sum alone."""
+        """Return the sensitivity of the sum, or the joint sensitivity of count and sum."""
         require_gaussian(norm)
         return sensitivity.joint(GRID if self.counted else 0.0, GRID, 0.0, adjacency)
 
@@ -81,11 +82,11 @@ class Sums:
         if kernels is None:
             sums += rows.sum(axis=1).astype(np.int64)
         else:
-            kernels.sums(rows, sums)
+            kernels.sums(np.ascontiguousarray(rows), sums)
         return np.append(sums, int(GRID) * rows.shape[1]) if self.counted else sums
 
     def sum_tensor(self, rows: Any) -> Any:
-        """`sum_block` for a tensor on a device."""
+        """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.sums(self, rows)
@@ -100,19 +101,19 @@ class CountedRows:
     coarse_bits: int = 0
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of a histogram."""
+        """Return the sensitivity of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count."""
+        """Count the rows of the block."""
         return np.array([rows.shape[1]])
 
 
 @dataclass(frozen=True, eq=False)
 class DistanceHistogram:
-    """How many rows lie at which distance from the nearest of some points. Eq. (S-5).
+    """A histogram of the distances of rows from the nearest of some points. Eq. (S-5).
 
-    `edges` are the upper ends of the bins, rising; what lies beyond the last falls into the last.
+    `edges` are the upper ends of the bins, in increasing order. The last bin contains all rows beyond.
     """
 
     points: NDArray[np.float64]  # (k, d), integers
@@ -127,7 +128,7 @@ class DistanceHistogram:
         return len(self.edges)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of a histogram."""
+        """Return the sensitivity of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -139,11 +140,11 @@ class DistanceHistogram:
             bins = np.searchsorted(squared_edges, distance_squared, side="left")
             return np.bincount(bins, minlength=self.size)
         counts = np.zeros(self.size, dtype=np.int64)
-        kernels.distance_histogram(rows, self.points, squared_edges, counts)
+        kernels.distance_histogram(np.ascontiguousarray(rows), self.points, squared_edges, counts)
         return counts
 
     def sum_tensor(self, rows: Any) -> Any:
-        """`sum_block` for a tensor on a device."""
+        """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.distance_histogram(self, rows)
@@ -153,8 +154,8 @@ class DistanceHistogram:
 class SecondMoments:
     """The second moments of rows about a centre, clipped to a radius. Eq. (S-3).
 
-    The upper triangle is summed; noise beside the diagonal is smaller by sqrt 2, so that the Euclidean
-    norm of what is released is the Frobenius norm.
+    The sum holds the upper triangle. Noise off the diagonal is smaller by a factor of sqrt 2, so that the
+    Euclidean norm of the release is the Frobenius norm of the matrix.
     """
 
     centre: NDArray[np.float64]  # (d,), integers
@@ -164,22 +165,22 @@ class SecondMoments:
 
     @property
     def size(self) -> int:
-        """The upper triangle."""
+        """Number of entries of the upper triangle."""
         return len(self.centre) * (len(self.centre) + 1) // 2
 
     @cached_property
     def noise_shape(self) -> NDArray[np.float64]:
-        """1 on the diagonal, 1/sqrt 2 (rounded up) beside it."""
+        """1 on the diagonal, 1/sqrt 2 (rounded up) off it."""
         i, j = np.triu_indices(len(self.centre))
         return np.where(i == j, 1.0, math.nextafter(math.sqrt(0.5), 1.0))
 
     @property
     def unit(self) -> float:
-        """What the squared radius is in the sums."""
+        """The squared radius in units of the sums."""
         return unit_scale(len(self.centre), SQUARED_BITS) ** 2
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of second moments in the ball of 13-bit rows."""
+        """Return the sensitivity of second moments in the ball of 13-bit rows."""
         require_gaussian(norm)
         return sensitivity.second_moments(2.0**SQUARED_BITS, adjacency)
 
@@ -189,14 +190,16 @@ class SecondMoments:
         if kernels is not None:
             total = np.zeros(self.size, dtype=np.int64)
             scale = unit_scale(len(self.centre), SQUARED_BITS)
-            kernels.second_moments(rows, self.centre, self.radius, scale, 4.0**SQUARED_BITS, total)
+            kernels.second_moments(
+                np.ascontiguousarray(rows), self.centre, self.radius, scale, 4.0**SQUARED_BITS, total
+            )
             return total
         z = onto_unit_grid(rows - self.centre[:, None], self.radius, SQUARED_BITS)
         product = exact_product(z, z.T, bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
         return product[np.triu(np.ones(product.shape, dtype=bool))].astype(np.int64)
 
     def sum_tensor(self, rows: Any) -> Any:
-        """`sum_block` for a tensor on a device."""
+        """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.second_moments(self, rows)
@@ -204,33 +207,33 @@ class SecondMoments:
 
 @dataclass(frozen=True, eq=False)
 class BoxHistogram:
-    """How many rows fall into each leaf of a tree of boxes along some axes. Eq. (S-5).
+    """Counts of rows in the leaves of a tree of boxes along some axes. Eq. (S-5).
 
-    A row's code is `BOX_BITS` bits long: the box from -h to h is halved along the axes `halved`, in turn,
-    and each bit says in which half the row lies. A leaf holds all codes from its own start to the next.
+    The code of a row has `BOX_BITS` bits. The box from -h to h is halved along the axes `halved`, in that
+    order, and each bit is the half that contains the row. A leaf contains the codes up to the next start.
     """
 
     centre: NDArray[np.float64]  # (d,), integers
     axes: NDArray[np.float64]  # (p, d), integers: orthonormal axes times 2^20
     half_widths: NDArray[np.float64]  # (p,), grid units
-    halved: tuple[int, ...]  # an axis for each bit
-    starts: NDArray[np.int64]  # rising, from 0
+    halved: tuple[int, ...]  # the axis of each bit
+    starts: NDArray[np.int64]  # in increasing order, from 0
     noise_shape: None = None
     coarse_bits: int = 0
     has_kernel: ClassVar[bool] = True
 
     @property
     def size(self) -> int:
-        """All leaves."""
+        """Number of leaves."""
         return len(self.starts)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of a histogram."""
+        """Return the sensitivity of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
     @cached_property
     def _tables(self) -> list[NDArray[np.int64]]:
-        """For each axis, what a position among its finest parts adds to the code."""
+        """For each axis, the contribution to the code of each of its finest intervals."""
         tables = [np.zeros(1, np.int64) for _ in self.half_widths]
         for bit, axis in enumerate(self.halved):
             tables[axis] = np.repeat(tables[axis], 2)
@@ -251,14 +254,21 @@ class BoxHistogram:
         return (np.searchsorted(self.starts, codes, side="right") - 1).astype(np.int32)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count the rows of each leaf; rows outside count at the border."""
+        """Count the rows of each leaf. Rows outside the box count at its border."""
         kernels = compiled_kernels("simple")
         if kernels is not None:
             counts = np.zeros(self.size, dtype=np.int64)
             units = self.half_widths * 2.0**LINEAR_BITS
             sizes = np.array([len(table) for table in self._tables], dtype=np.float64)
             kernels.box_histogram(
-                rows, self.centre, self.axes, units, self._padded_tables, sizes, self._leaves, counts
+                np.ascontiguousarray(rows),
+                self.centre,
+                self.axes,
+                units,
+                self._padded_tables,
+                sizes,
+                self._leaves,
+                counts,
             )
             return counts
         # |axis| <= 2^20 + rounding, |row - centre| <= 2^25: products below 2^46.
@@ -270,7 +280,7 @@ class BoxHistogram:
         return np.add.reduceat(np.bincount(code, minlength=1 << BOX_BITS), self.starts)
 
     def sum_tensor(self, rows: Any) -> Any:
-        """`sum_block` for a tensor on a device."""
+        """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.box_histogram(self, rows)
@@ -278,7 +288,7 @@ class BoxHistogram:
 
 @dataclass(frozen=True, eq=False)
 class IntervalSum:
-    """The sum of one column of integers from 0 to 2^24, and a private number of rows. Eq. (S-8)."""
+    """The sum of a column of integers from 0 to 2^24, and optionally the number of rows. Eq. (S-8)."""
 
     counted: bool
     noise_shape: None = None
@@ -286,23 +296,23 @@ class IntervalSum:
 
     @property
     def size(self) -> int:
-        """One, and one for the count."""
+        """Number of entries: one, and one for the count."""
         return 1 + self.counted
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of numbers in an interval."""
+        """Return the sensitivity for numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(GRID, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the column, limited to the interval, then count."""
+        """Return the sum of the column, clipped to the interval, then the weighted count."""
         total = int(np.minimum(np.maximum(rows[0], 0.0), GRID).sum())
         return np.array([total, int(GRID) * rows.shape[1]][: self.size])
 
 
 @dataclass(frozen=True, eq=False)
 class SquaredDistances:
-    """The squared distance to the nearest point over the squared diameter, on 20 bits. Eq. (S-8)."""
+    """Squared distances to the nearest point over the squared diameter, with 20 bits. Eq. (S-8)."""
 
     points: NDArray[np.float64]  # (k, d), integers
     counted: bool
@@ -312,37 +322,39 @@ class SquaredDistances:
 
     @property
     def size(self) -> int:
-        """One, and one for the count."""
+        """Number of entries: one, and one for the count."""
         return 1 + self.counted
 
     @property
     def unit(self) -> float:
-        """The squared distance, in grid units, of one unit of the sum."""
+        """One unit of the sum as a squared distance in grid units."""
         return 4 * GRID * GRID / 2.0**LINEAR_BITS
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of numbers in an interval."""
+        """Return the sensitivity for numbers in an interval."""
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the scaled squared distances, then count."""
+        """Return the sum of the scaled squared distances, then the weighted count."""
         kernels = compiled_kernels("nearest")
         total = np.zeros(1, dtype=np.int64)
         if kernels is None:
             _, squared = nearest(rows, self.points)
             total += int(np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS).sum())
         else:
-            kernels.squared_distances(rows, self.points, self.unit, 2.0**LINEAR_BITS, total)
+            kernels.squared_distances(
+                np.ascontiguousarray(rows), self.points, self.unit, 2.0**LINEAR_BITS, total
+            )
         return np.append(total, rows.shape[1] << LINEAR_BITS)[: self.size]
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnSquares:
-    """The squares of a row's columns about a centre, in units of public widths, clipped to a norm together.
+    """Squared deviations of columns from a centre, in units of public widths; each row is clipped to a norm.
 
-    Squares are not negative, so that two rows' vectors never point apart: Eq. (S-11). Clipping the
-    vector of squares, not the row, keeps noise small where many columns share a row's length.
+    Squares are non-negative, so that the vectors of two rows have a non-negative product: Eq. (S-11). The
+    vector of squares is clipped and not the row, which keeps noise small if many columns vary.
     """
 
     centre: NDArray[np.float64]  # (d,), integers
@@ -354,26 +366,28 @@ class ColumnSquares:
 
     @property
     def size(self) -> int:
-        """One per column."""
+        """Number of columns."""
         return len(self.centre)
 
     @property
     def unit(self) -> float:
-        """What a square of 1 is in the sums."""
+        """A square of 1 in units of the sums."""
         return 2.0**LINEAR_BITS / self.clip
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return that of clipped vectors in a cone."""
+        """Return the sensitivity for clipped non-negative vectors."""
         require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=True)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the squares, rounded down: the norm stays below the clip, and is checked in integers."""
+        """Sum the squares, rounded down so that the norm stays below the clip. Check it in integers."""
         one = 2.0**LINEAR_BITS * (1 - 2.0**-40)
         kernels = compiled_kernels("simple")
         if kernels is not None:
             total = np.zeros(self.size, dtype=np.int64)
-            kernels.column_squares(rows, self.centre, self.widths, self.clip, one, 4.0**LINEAR_BITS, total)
+            kernels.column_squares(
+                np.ascontiguousarray(rows), self.centre, self.widths, self.clip, one, 4.0**LINEAR_BITS, total
+            )
             return total
         squares = ((rows - self.centre[:, None]) / self.widths[:, None]) ** 2
         norm = np.sqrt(norm_squared(squares))
@@ -386,9 +400,9 @@ class ColumnSquares:
 class RelativeSums:
     """Counts, and sums of rows relative to their nearest centre, clipped to a radius. Eq. (S-4) with c = 0.
 
-    Noise is then relative to the size of a cluster, not to that of the domain. In units of the radius:
-    counts have weight `count_weight`, sums weight 1. With `stretch`, columns are divided by it before they
-    are clipped: noise in a column is proportional to its entry.
+    So noise is in proportion to the size of a cluster, and not of the domain. In units of the radius, counts
+    have weight `count_weight`, and sums have weight 1. With `stretch`, columns are divided by it before they
+    are clipped, so that the noise of a column is in proportion to its entry.
     """
 
     centres: NDArray[np.float64]  # (k, d), integers
@@ -401,34 +415,34 @@ class RelativeSums:
 
     @property
     def size(self) -> int:
-        """Counts, then sums."""
+        """Number of entries: counts, then sums."""
         k, d = self.centres.shape
         return int(k * (d + 1))
 
     @property
     def unit(self) -> float:
-        """What the radius is in the sums."""
+        """The radius in units of the sums."""
         return unit_scale(self.centres.shape[1], LINEAR_BITS)
 
     @property
     def count_units(self) -> int:
-        """The weight of a count, on the grid."""
+        """The weight of a count, rounded to the grid."""
         return math.floor(self.count_weight * 2.0**LINEAR_BITS)
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return the joint sensitivity."""
+        """Return the joint sensitivity of counts and sums."""
         require_gaussian(norm)
         return sensitivity.joint(float(self.count_units), 2.0**LINEAR_BITS, 0.0, adjacency)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum counts and relative rows by nearest centre."""
+        """Return the counts, then the sums of relative rows, by nearest centre."""
         k = len(self.centres)
         kernels = compiled_kernels("nearest")
         if kernels is not None:
             total = np.zeros(self.size, dtype=np.int64)
             stretch = np.zeros(0) if self.stretch is None else self.stretch
             kernels.relative_sums(
-                rows,
+                np.ascontiguousarray(rows),
                 self.centres,
                 stretch,
                 self.radius,
@@ -444,12 +458,12 @@ class RelativeSums:
             relative /= self.stretch[:, None]
         relative = onto_unit_grid(relative, self.radius, LINEAR_BITS)
         counts = np.bincount(labels, minlength=k) * self.count_units
-        # Integers below 2^20 times the rows of a block: their float sums are exact.
+        # Entries are integers below 2^20, so that their float sums over a block are exact.
         sums = [np.bincount(labels, weights=column, minlength=k) for column in relative]
         return np.concatenate([counts, np.stack(sums, axis=1).astype(np.int64).ravel()])
 
     def sum_tensor(self, rows: Any) -> Any:
-        """`sum_block` for a tensor on a device."""
+        """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.relative_sums(self, rows)
@@ -463,7 +477,7 @@ def compiled_kernels(kind: str) -> ModuleType | None:
 def nearest(
     rows: NDArray[np.float64], points: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the index of every row's nearest point and its exact squared distance; ties take the first.
+    """Return the index of the nearest point of each row and its exact squared distance. Ties take the first.
 
     Rows (d, n) and points (k, d) are integers of norm at most 2^24, so that all terms stay below 2^51.
     """
@@ -481,7 +495,7 @@ def nearest(
 
 
 def onto_unit_grid(columns: NDArray[np.float64], radius: float, bits: int) -> NDArray[np.float64]:
-    """Clip integer rows (d, n) to a radius and scale that to 2^bits, checked in integers."""
+    """Clip integer rows (d, n) to a radius and scale the radius to 2^bits; check the norm in integers."""
     norm = np.sqrt(norm_squared(columns))
     scaled = np.rint(columns * (unit_scale(len(columns), bits) / np.maximum(norm, radius)))
     scaled[:, norm_squared(scaled) > 4.0**bits] = 0.0
@@ -489,5 +503,5 @@ def onto_unit_grid(columns: NDArray[np.float64], radius: float, bits: int) -> ND
 
 
 def unit_scale(n_columns: int, bits: int) -> float:
-    """Return what the clipping radius becomes on the grid: 2^bits, less room for rounding."""
+    """Return the clipping radius in grid units: 2^bits, less a margin for rounding."""
     return 2.0**bits * (1 - 2.0**-40) - math.sqrt(n_columns) / 2

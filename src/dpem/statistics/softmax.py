@@ -1,7 +1,8 @@
-"""Responsibilities with the same bits on every machine: an exponential of IEEE additions and products alone.
+"""Responsibilities with the same bits on every machine.
 
-No guarantee rests on these bits, since every row's responsibilities are bounded in integers afterwards; but
-the same rows then give the same released model with NumPy, with compiled kernels and on every engine.
+The exponential uses IEEE additions and products alone. No guarantee depends on these bits, since the
+responsibilities of every row are bounded in integers afterwards. They make a released model reproducible: the
+same rows give the same model with NumPy, with compiled kernels and on every engine.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ if TYPE_CHECKING:
 
 __all__ = ["exp_non_positive", "softmax"]
 
-# exp(x) = 2^n exp(r), with |r| <= ln(2)/2, where eleven terms leave an error below 3e-13.
-SMALLEST = -700.0  # exp of less is zero for every purpose here, and would leave the normal numbers
+# exp(x) = 2^n exp(r), with |r| <= ln(2)/2. Eleven terms of the series have an error below 3e-13.
+SMALLEST = -700.0  # the exp of a smaller number is negligible, and would be subnormal
 PER_OCTAVE = 1 / math.log(2)
-# ln 2 in two parts, the first short enough that its products with n are exact.
+# ln 2 in two parts. The first has so few bits that its products with n are exact.
 OCTAVE_HIGH, OCTAVE_LOW = 0.6931471803691238, 1.9082149292705877e-10
-# Added to n, it leaves n in the low bits of the float.
+# Adding it to n puts n into the low bits of the float.
 ROUNDER = 1.5 * 2.0**52
 TERMS = tuple(1 / math.factorial(i) for i in range(10, -1, -1))
 
 
 def exp_non_positive(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return exp(x) for x <= 0, element by element; below -700 it is exp(-700).
+    """Return exp(x) for x <= 0, element by element. Numbers below -700 count as -700.
 
     Examples
     --------
@@ -53,7 +54,7 @@ def exp_non_positive(x: NDArray[np.float64]) -> NDArray[np.float64]:
 def softmax(
     logits: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return softmax over the first axis, the largest logit, and the sum of exp(logit - largest)."""
+    """Return the softmax over the first axis, the largest logit, and the sum of exp(logit - largest)."""
     largest = logits[0].copy()
     for row in logits[1:]:
         np.maximum(largest, row, out=largest)

@@ -46,7 +46,7 @@ def public_means(means_init: Any, k: int, n_columns: int) -> NDArray[np.float64]
     if means.shape != (k, n_columns) or not np.isfinite(means).all():
         raise InvalidArgumentError(
             f"Expected means_init of shape ({k}, {n_columns}) with finite numbers, got shape {means.shape} "
-            f"or a number that is not finite. Pass public means, never means of the rows."
+            f"or a non-finite number. Pass public means, never means of the rows."
         )
     return means
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["PlainMixture", "fit_plain"]
 
 _BLOCK_CELLS = 1 << 17
+# Above, matrix products win.
+_LARGEST_DIMENSION = 20
 
 
 @dataclass(frozen=True, eq=False)

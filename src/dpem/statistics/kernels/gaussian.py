@@ -67,7 +67,7 @@ def _diagonal(whitening: Any, k: int, d: int) -> bool:
 
 @compiled()
 def _round_responsibilities(g: Any, n: int, total: Any, one: float, pooled: bool, norm: Any) -> None:
-    """Round responsibilities to integers of 2^16; a row whose norm (sum, if pooled) is too large counts as 0."""
+    """Round responsibilities to multiples of 2^-16. A row of too large a norm (sum, if pooled) becomes zero."""
     m = g.shape[0]
     for i in range(n):
         norm[i] = 0.0
@@ -229,7 +229,7 @@ def frame_sizes(
         _place(x, n, whitening, offsets, scales, is_diagonal, z, squared)
         for i in range(n):
             part = squared[i] / cap
-            squared[i] = np.floor((part if part < 1.0 else 1.0) * largest)
+            squared[i] = np.floor((min(1.0, part)) * largest)
         out[0] += np.int64(total_of(squared, n))
 
 

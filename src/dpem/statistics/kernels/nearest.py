@@ -11,7 +11,7 @@ from dpem.statistics.kernels.arithmetic import CHUNK, add_combination, add_combi
 
 __all__ = ["distance_histogram", "relative_sums", "squared_distances"]
 
-# Up to so many centres a masked sum over all rows, which uses vector instructions, beats one addition per cell.
+# Up to this many centres, a masked sum over all rows (vector instructions) beats one addition per cell.
 _MOST_MASKS = 16
 
 
@@ -117,7 +117,7 @@ def relative_sums(
     count_units: int,
     out: Any,
 ) -> None:
-    """Add counts and sums of `RelativeSums.sum_block` to `out`; `stretch` has no entries if it is not used."""
+    """Add the sums of `RelativeSums.sum_block` to `out`. An empty `stretch` means none."""
     d, n_rows = rows.shape
     m = centres.shape[0]
     x, score = np.empty((d, CHUNK)), np.empty((2, CHUNK))

@@ -118,8 +118,8 @@ def box_histogram(
             unit, half, last = units[p], sizes[p] / 2, sizes[p] - 1.0
             for i in range(n):
                 part = np.floor((along[i] / unit + 1.0) * half)
-                part = part if part > 0.0 else 0.0  # so written, NaN is within the table too
-                along[i] = part if part < last else last
+                part = max(0.0, part)  # so written, NaN is within the table too
+                along[i] = min(last, part)
             table = tables[p]
             for i in range(n):
                 code[i] += table[np.int64(along[i])]

@@ -25,7 +25,15 @@ def _bins(levels: Any, start: int, n: int, bins: Any, first: int, last: int, out
 
 @compiled()
 def histograms(
-    rows: Any, columns: Any, bins: Any, starts: Any, n_bins: Any, split: int, parts: Any, n_parts: int, out: Any
+    rows: Any,
+    columns: Any,
+    bins: Any,
+    starts: Any,
+    n_bins: Any,
+    split: int,
+    parts: Any,
+    n_parts: int,
+    out: Any,
 ) -> None:
     """Add the counts of `Histograms.sum_block` to `out`; a `split` below 0 means one part."""
     n_rows = rows.shape[1]
@@ -47,7 +55,7 @@ def histograms(
 def pair_tables(
     rows: Any, bins: Any, starts: Any, n_bins: Any, blocks: Any, ends: Any, split: int, n_parts: int, out: Any
 ) -> None:
-    """Add the counts of `PairTables.sum_block` to `out`; `blocks` holds the columns of all blocks in a row."""
+    """Add the counts of `PairTables.sum_block` to `out`. `blocks` joins the columns of all blocks."""
     n_columns, n_rows = rows.shape
     codes = np.empty((n_columns, _ROWS), np.int64)
     before = np.empty(_ROWS, np.int64)
