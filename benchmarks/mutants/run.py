@@ -120,6 +120,7 @@ TESTS = {
     ],
     "privacy/ledger_chain.py": ["tests/privacy/test_ledger.py", "tests/privacy/test_ledger_processes.py"],
     "privacy/ledger_sqlite.py": [
+        "tests/privacy/test_ledger_store.py",
         "tests/privacy/test_ledger.py",
         "tests/faults/test_ledger_files.py",
         "tests/privacy/test_ledger_processes.py",

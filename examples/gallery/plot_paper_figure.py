@@ -79,8 +79,9 @@ for name, found in scores.items():
 # all sums of a step with one mechanism.
 #
 # These rows are few and well separated. :doc:`/paper/reproduction` draws the
-# paper's own figures on its data, and :doc:`/background/benchmarks` has tables on
-# which one private Gaussian is better than a mixture.
+# paper's own figures, on its data where they are available and on stand-ins
+# elsewhere. :doc:`/background/benchmarks` has tables on which one private Gaussian
+# is better than a mixture.
 
 figure, ax = plt.subplots(figsize=(9.5, 4.5), layout="constrained")
 for shift, (name, found) in enumerate(scores.items()):

@@ -1,4 +1,4 @@
-"""Generated tables with typical pitfalls, for docs, tests and trials."""
+"""Generated tables for the demo, docs, tests and trials."""
 
 from __future__ import annotations
 
@@ -7,12 +7,78 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
+from dpem.data import Schema
 from dpem.privacy.randomness import PublicRandom, public_random
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["trial_table"]
+__all__ = ["PATIENTS_SCHEMA", "patients", "trial_table"]
+
+# Public knowledge: what anyone could say about such a table before seeing it.
+PATIENTS_SCHEMA = Schema(
+    {
+        "dataset": "demo patients",
+        "age": {"kind": "integer", "bounds": [0, 110], "unit": "years"},
+        "bmi": {"kind": "continuous", "bounds": [12, 60], "unit": "kg/m2"},
+        "systolic": {"kind": "integer", "bounds": [70, 230], "unit": "mmHg"},
+        "hba1c": {"kind": "continuous", "bounds": [3, 15], "unit": "%"},
+        "stay": {"kind": "integer", "bounds": [0, 60], "unit": "days"},
+        "sex": {"kind": "categorical", "categories": ["female", "male"]},
+        "ward": {
+            "kind": "categorical",
+            "categories": ["maternity", "surgery", "cardiology", "internal", "geriatrics"],
+        },
+        "smoker": {"kind": "boolean", "missing": True},
+        "readmitted": {"kind": "boolean"},
+    }
+)
+
+# Groups of patients: share of all patients, means and standard deviations of the numeric columns, and the
+# probabilities of being male, smoking and being readmitted.
+_GROUPS: dict[str, dict[str, Any]] = {
+    "maternity": {
+        "share": 0.14,
+        "mean": [31, 26.5, 114, 5.1, 3.2],
+        "sd": [5, 3.8, 10, 0.3, 1.2],
+        "male": 0.0,
+        "smoker": 0.10,
+        "readmitted": 0.03,
+    },
+    "surgery": {
+        "share": 0.24,
+        "mean": [42, 25.5, 126, 5.3, 4.5],
+        "sd": [14, 3.9, 12, 0.4, 2.6],
+        "male": 0.62,
+        "smoker": 0.29,
+        "readmitted": 0.06,
+    },
+    "cardiology": {
+        "share": 0.22,
+        "mean": [66, 28.5, 152, 5.9, 7.5],
+        "sd": [9, 4.2, 15, 0.6, 3.5],
+        "male": 0.61,
+        "smoker": 0.24,
+        "readmitted": 0.17,
+    },
+    "internal": {
+        "share": 0.20,
+        "mean": [58, 33.5, 142, 8.6, 6.0],
+        "sd": [10, 4.6, 13, 1.2, 3.0],
+        "male": 0.54,
+        "smoker": 0.21,
+        "readmitted": 0.14,
+    },
+    "geriatrics": {
+        "share": 0.20,
+        "mean": [83, 23.0, 133, 6.0, 13.0],
+        "sd": [6, 3.2, 17, 0.6, 5.5],
+        "male": 0.39,
+        "smoker": 0.07,
+        "readmitted": 0.24,
+    },
+}
+_OTHER_WARD = 0.1  # share of patients on a random ward instead of the ward of their group
 
 
 def trial_table(name: str, n_rows: int = 8000, seed: int = 0) -> pd.DataFrame:
@@ -68,3 +134,40 @@ def _visits(n: int, random_state: PublicRandom) -> dict[str, Any]:
     written = [f"{day.day:02}.{day.month:02}.{day.year}" for day in days.astype(object)]
     minutes = random_state.gamma(4.0, 15.0, size=n).astype(int)
     return {"day": written, "took": [f"{minute // 60}:{minute % 60:02}:00" for minute in minutes]}
+
+
+def patients(n: int, seed: int) -> Any:
+    """Generate a DataFrame of `n` patients with numbers, categories and missing cells."""
+    import pandas as pd  # noqa: PLC0415
+
+    random = public_random(seed)
+    wards = list(_GROUPS)
+    group = random.choice(len(wards), size=n, p=[g["share"] for g in _GROUPS.values()])
+    mean = np.array([g["mean"] for g in _GROUPS.values()])[group]
+    spread = np.array([g["sd"] for g in _GROUPS.values()])[group]
+    # Weight, blood pressure and blood sugar are correlated within every group.
+    common = random.normal(size=n)
+    loading = np.array([0.0, 0.45, 0.4, 0.35, 0.0])
+    deviation = loading * common[:, None] + np.sqrt(1 - loading**2) * random.normal(size=(n, 5))
+    numbers = mean + spread * deviation
+
+    def yes(name: str) -> Any:
+        return random.uniform(size=n) < np.array([g[name] for g in _GROUPS.values()])[group]
+
+    smoker = pd.array(yes("smoker"), dtype="boolean")
+    smoker[random.uniform(size=n) < 0.06] = pd.NA
+    ward = np.where(random.uniform(size=n) < _OTHER_WARD, random.choice(len(wards), size=n), group)
+    return pd.DataFrame(
+        {
+            "patient": [f"P{j:06d}" for j in range(n)],
+            "age": np.clip(np.rint(numbers[:, 0]), 0, 104).astype(int),
+            "bmi": np.clip(numbers[:, 1], 13, 58).round(1),
+            "systolic": np.clip(np.rint(numbers[:, 2]), 75, 225).astype(int),
+            "hba1c": np.clip(numbers[:, 3], 3.8, 14.5).round(1),
+            "stay": np.clip(np.rint(numbers[:, 4]), 0, 60).astype(int),
+            "sex": np.where(yes("male"), "male", "female"),
+            "ward": np.array(wards)[ward],
+            "smoker": smoker,
+            "readmitted": yes("readmitted"),
+        }
+    )

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 import dpem
-from dpem.cli import main
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from dpem.cli import main, options
 from dpem.data.column import UNREADABLE
 from dpem.errors import LedgerError
+from dpem.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.report import profile_of
+from dpem.statistics.gaussian import COVARIANCES
 from support.commands import called, hospital
 
 NUMBERS = "age,bmi,systolic,hba1c,stay"
@@ -52,6 +53,10 @@ def test_plan_agrees_with_python(ward, capsys):
     text = " ".join(called(capsys, *arguments).out.split())
     for word in ("mmHg", "years", "components: 4 of 4", "zcdp", "the fit needs epsilon", "which suffices"):
         assert word in text
+
+
+def test_the_command_has_all_covariance_types():
+    assert tuple(options.Covariance) == COVARIANCES
 
 
 def test_plan_without_a_schema_warns_of_small_tables(capsys):

@@ -23,8 +23,8 @@ from sklearn.exceptions import NotFittedError
 
 import dpem
 from dpem import plot
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
 from dpem.errors import InsecureNoiseWarning, InvalidArgumentError
+from dpem.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.plot.tables import cramers_v
 from dpem.privacy import ComposedEvent, GaussianEvent, accountant_named, calibrate
 from dpem.privacy.gaussian_dp import mu_for

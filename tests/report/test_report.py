@@ -9,8 +9,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 import dpem
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
 from dpem.errors import InvalidArgumentError, LedgerError, LedgerTamperedError
+from dpem.generated_tables import PATIENTS_SCHEMA, patients
 from dpem.report import render_report, write_report
 from support.browser import CHROMIUM, headless_browser
 

@@ -224,6 +224,22 @@ def test_ggg_and_llg_are_compared_on_the_papers_own_data():
     assert "clearly for the claim in 0 and clearly against it in 2 of 2 comparisons" in judged.measured
 
 
+def test_compositions_are_compared_in_ggg_alone():
+    """Section 7 focuses on GGG before it compares compositions."""
+    rng = np.random.default_rng(0)
+    rows = [
+        ("stroke", f"{scenario} {how}", 1.0, fold, 0, 1.0, value + rng.normal(0, 0.01))
+        for fold in range(10)
+        for scenario, gap in (("GGG", 5.0), ("LLG", -5.0))
+        for how, value in (("zcdp", gap), ("moments", gap), ("linear", 0.0), ("advanced", 0.0))
+    ]
+    names = ["data", "method", "epsilon", "fold", "seed", "part", "log_likelihood"]
+    found = {"stroke": pd.DataFrame(rows, columns=names)}
+    judged = sentences._tight_above_loose("stroke", "Stroke")(found, Datasets(None, "tiny"))
+    assert judged.holds == "holds"
+    assert judged.measured.startswith("Clearly for the claim in 4 and clearly against it in 0 of 4 ")
+
+
 @pytest.mark.parametrize(
     ("first", "second", "joined"),
     [

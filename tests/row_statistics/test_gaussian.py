@@ -12,11 +12,11 @@ from scipy import stats
 from dpem.data.domain import GRID, onto_grid
 from dpem.engines.totals import IntegerTotal
 from dpem.gate.released import _GATE, ReleasedStatistics
-from dpem.statistics.gaussian import FrameMoments, GaussianComponents, noise_entries
+from dpem.statistics.gaussian import COVARIANCES, FrameMoments, GaussianComponents, noise_entries
 from dpem.statistics.kernels import gaussian as kernels
 from dpem.statistics.softmax import exp_non_positive, softmax
 
-KINDS = ["full", "tied", "diag", "spherical"]
+KINDS = COVARIANCES
 RELATIONS = ["replace_one", "add_remove"]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpem.cli import main
-from dpem.cli.patients import PATIENTS_SCHEMA, patients
+from dpem.generated_tables import PATIENTS_SCHEMA, patients
 
 
 class Ended(NamedTuple):

@@ -23,7 +23,7 @@ from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
 from dpem.statistics import gaussian as gaussian_moments
 from dpem.statistics.contingency import PairTables
-from dpem.statistics.gaussian import ROW_BITS, FrameMoments, GaussianComponents
+from dpem.statistics.gaussian import COVARIANCES, ROW_BITS, FrameMoments, GaussianComponents
 from dpem.statistics.gaussian_missing import IncompleteMoments
 from dpem.statistics.missing_patterns import PatternFrames, fill_rows
 from dpem.statistics.mixture_tables import MixtureTables
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["OBLIGATIONS", "Obligation", "largest_ratio"]
 
 _ROWS = 400
-_COVARIANCES: tuple[Covariance, ...] = ("full", "tied", "diag", "spherical")
 
 
 @dataclass(frozen=True)
@@ -178,14 +177,14 @@ def _counts(random: PublicRandom, covariance: Covariance, width: float, norm: in
 def _gaussian_rows(random: PublicRandom) -> float:
     return max(
         _longest(_moments(random, kind, k, 2, 0.2), _grid_of(random, 2, 150), 2.0**ROW_BITS)
-        for kind in _COVARIANCES
+        for kind in COVARIANCES
         for k in (1, 5)
     )
 
 
 def _incomplete_rows(random: PublicRandom) -> float:
     found = 0.0
-    for kind in _COVARIANCES:
+    for kind in COVARIANCES:
         for k in (1, 4):
             statistic = IncompleteMoments(_components(random, k, 3, 0.1), k, kind, 3.0, 1.0)
             rows = _with_holes(random, _grid_of(random, 3, 150))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpem.audit.subject import Subject
+    from dpem.estimator.trials import Trial
 
 __all__ = ["Attack", "Finding", "run_audit", "tasks"]
 
@@ -122,7 +123,7 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
             found += [
                 Attack("replay", name, adjacency, trial.epsilon, base)
                 for base in _BASES[1:]
-                if size != "tiny" and not trial.slow and _has_base(name, adjacency, base)
+                if size != "tiny" and not trial.slow and _has_base(trial, adjacency, base)
             ]
     runs = {"full": 500, "quick": 100, "tiny": 20}[size]
     games = _GAMES if full else _GAMES[:1]
@@ -141,11 +142,11 @@ def tasks(size: Size, only: str | None = None) -> list[Attack]:
     return [task for task in found if only is None or only.lower() in task.name.lower() or task.name in own]
 
 
-def _has_base(name: str, adjacency: str, base: str) -> bool:
-    if base == "no row":
-        return adjacency == Adjacency.ADD_REMOVE
-    own_several = "three rows a person" in name or "persons" in name
-    return base != "one row" or not own_several or adjacency == Adjacency.ADD_REMOVE
+def _has_base(trial: Trial, adjacency: str, base: str) -> bool:
+    """Whether a replay can start from a base: with a public number of rows, it needs those of one person."""
+    if adjacency == Adjacency.ADD_REMOVE:
+        return True
+    return base != "no row" and (base != "one row" or trial.arguments.get("rows_per_person", 1) == 1)
 
 
 def run_audit(

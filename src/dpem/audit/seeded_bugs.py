@@ -34,7 +34,7 @@ from dpem.privacy.noise import rounded_gaussian, rounded_laplace
 from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
 from dpem.statistics import gaussian as gaussian_moments
 from dpem.statistics import missing_patterns as missing_cells
-from dpem.statistics import simple as queries
+from dpem.statistics import simple as simple_statistics
 from dpem.statistics.base import JointStatistic
 from dpem.statistics.contingency import PairTables
 from dpem.statistics.gaussian import RESPONSIBILITY_BITS, FrameMoments
@@ -91,7 +91,12 @@ def _half_the_noise() -> list[Any]:
 
 
 def _variance_for_deviation() -> list[Any]:
-    """Use the square root of the standard deviation, as in the authors' factor analysis."""
+    """Use the square root of the standard deviation.
+
+    The authors' factor analysis passes the variance of the noise where the standard deviation is wanted.
+    Their deviation is below 1, so that the noise is too small. The deviations here are far above 1, in units
+    of the grid, and their variance would be too much noise. The square root is too little.
+    """
 
     def of_variance(noise_stddev: float, size: int) -> Any:
         return rounded_gaussian(max(1.0, np.sqrt(noise_stddev)), size)
@@ -195,7 +200,7 @@ def _person_of_one_row() -> list[Any]:
 def _noise_shape_too_small() -> list[Any]:
     """Halve the off-diagonal noise of a symmetric matrix twice."""
     shape = property(lambda self: np.where(_on_diagonal(len(self.centre)), 1.0, 0.5))
-    return [patch.object(queries.SecondMoments, "noise_shape", shape)]
+    return [patch.object(simple_statistics.SecondMoments, "noise_shape", shape)]
 
 
 def _on_diagonal(d: int) -> Any:
@@ -616,7 +621,7 @@ BUGS: dict[str, Bug] = {
     "sensitivity of moments in frames": Bug("GaussianMixture, full", _smaller("clipped_vector")),
     "sensitivity of a plug-in model": Bug("PrivateEM", _smaller("clipped_vector")),
     "sensitivity of a number in an interval": Bug(
-        "clipped_fraction", _smaller("interval_sensitivity", where=queries)
+        "clipped_fraction", _smaller("interval_sensitivity", where=simple_statistics)
     ),
     "sensitivity of DPLloyd, as printed": Bug("paper.DPLloyd", _smaller("lloyd_l1")),
     "a person's other rows": Bug("KMeans, three rows a person", _person_of_one_row),

@@ -43,7 +43,7 @@ def demo(
         raise InvalidArgumentError(f"Expected at least {_FEWEST_ROWS} rows, got --rows {rows}.")
     _create_folder(folder, overwrite=overwrite)
     table = folder / "patients.csv"
-    from dpem.cli.patients import PATIENTS_SCHEMA, patients  # noqa: PLC0415  (help and version stay quick)
+    from dpem.generated_tables import PATIENTS_SCHEMA, patients  # noqa: PLC0415  (help and version stay quick)
 
     patients(rows, _SEED).to_csv(table, index=False)
     schema = folder / "patients.toml"

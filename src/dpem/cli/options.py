@@ -28,7 +28,7 @@ def _model_names(beginning: str) -> list[str]:
 
 
 class Covariance(StrEnum):
-    """The covariance types of a mixture."""
+    """The covariance types of a mixture, as in `statistics/gaussian.py`, which is slow to import."""
 
     FULL = "full"
     TIED = "tied"

@@ -66,7 +66,8 @@ def plan(
 
     No row is read and nothing is charged.
     """
-    from dpem.privacy import PrivacyUnit  # noqa: PLC0415  (help and version stay quick)
+    from dpem.planner.planning import plans  # noqa: PLC0415  (help and version stay quick)
+    from dpem.privacy import PrivacyUnit  # noqa: PLC0415
 
     declared, shape = _columns(schema, columns)
     account = options.checked_ledger(ledger, declared, adjacency, PrivacyUnit(rows_per_person, person))
@@ -89,7 +90,7 @@ def plan(
     outlook = dpem.plan(estimator, rows, **known)
     wanted = options.named_numbers(accuracy, "--accuracy")
     needed = dpem.epsilon_needed(estimator, rows, wanted, **known) if wanted else None
-    others = {other: dpem.plan(estimator.set_params(epsilon=other), rows, **known) for other in _EPSILONS}
+    others = dict(zip(_EPSILONS, plans(estimator, rows, _EPSILONS, **known), strict=True))
     show_outlook(console, outlook)
     _show_other_epsilons(console, outlook, others)
     left = _show_ledger(console, account, outlook)
@@ -123,6 +124,8 @@ def _columns(schema: Path | None, columns: str | None) -> "tuple[dpem.Schema | N
 
 def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     """Print the releases of a fit and their noise."""
+    from dpem.estimator.summary import abridged  # noqa: PLC0415  (help and version stay quick)
+
     planned = outlook.plan
     console.say(
         f"{outlook.model} of {outlook.n_rows:,} rows at epsilon = {planned.epsilon:g}, delta = "
@@ -149,25 +152,19 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     )
     console.say(f"{outlook.assumption}")
     console.heading("Releases")
+    shown = abridged(planned.stages)
     console.table(
         ["stage", "releases", "share", "noise / sensitivity"],
-        [
-            (s.name, s.repeats, f"{s.share:.1%}", number(s.noise_multiplier, 4))
-            for s in _abridged(planned.stages)
-        ],
+        [(s.name, s.repeats, f"{s.share:.1%}", number(s.noise_multiplier, 4)) for s in shown],
     )
+    if len(shown) < len(planned.stages):
+        console.say(f"({len(shown)} of {len(planned.stages)} stages: the first and the last)")
     console.heading("The same releases under other accountants")
     table = outlook.compare()
     console.table(
         ["accountant", f"epsilon at delta = {table.delta:g}"],
         [(name, number(value, 4)) for name, value in table],
     )
-
-
-def _abridged(stages: Any) -> list[Any]:
-    """Leave out the middle of a long list of stages."""
-    stages = list(stages)
-    return stages if len(stages) <= 12 else [*stages[:6], *stages[-3:]]
 
 
 def _largest_noise(outlook: "dpem.Outlook") -> dict[str, Any]:

@@ -18,7 +18,7 @@ def show_profile(console: Console, model: Any) -> None:
     names = [f"{profile.kind} {name}" for name, _ in profile.rows]
     cells = [[f"{c.text or number(c.value)} ± {number(c.error, 2)}" for c in row] for _, row in profile.rows]
     down, across = names, profile.header
-    if len(across) > _MOST_ACROSS and len(names) < len(across):  # transpose: more lines fit than columns
+    if profile.is_wider_than(_MOST_ACROSS):  # transpose: more lines fit than columns
         down, across = across, names
         cells = [list(column) for column in zip(*cells, strict=True)]
     console.heading("Released parameters (± standard error of the noise)")

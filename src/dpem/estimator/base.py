@@ -19,16 +19,16 @@ from dpem.data.fitted_columns import check_columns
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import Files, file_head
 from dpem.data.to_dataframe import to_dataframe
-from dpem.engines import engine_for, open_rows, rows_to_release
+from dpem.engines import open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, WeakFitWarning
 from dpem.estimator.arguments import boolean, check_constraints
 from dpem.estimator.data_quality import STAGE as QUALITY
 from dpem.estimator.data_quality import DataQuality, release_quality, with_quality_stage
 from dpem.estimator.planned_columns import Forecast, PlannedColumns, warn_of_noise
 from dpem.estimator.saving import SavedModel
-from dpem.gate.payment import open_ledger
+from dpem.gate.opening import open_gate
 from dpem.gate.progress import Progress
-from dpem.gate.release import CHARGED, ReleaseGate
+from dpem.gate.release import CHARGED
 from dpem.gate.resume import active_resume_file, described
 from dpem.privacy.ledger import Ledger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
@@ -315,12 +315,13 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
                 f"fit a new estimator."
             )
         names = self.schema.names if self.schema is not None else source.names
-        return ReleaseGate(
+        return open_gate(
             plan,
             source,
             public.domain if public.grid is None else public.grid,
-            engine_for(source, self._threads(public)),
-            ledger=open_ledger(self.ledger, self.schema),
+            ledger=self.ledger,
+            schema=self.schema,
+            n_jobs=self._threads(public),
             purpose=f"{self._public_name}.fit",
             facts=[self._described_arguments(), source.names, source.n_columns, public.n_rows],
             bounds=public.domain.describe(names),

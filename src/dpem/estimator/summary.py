@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpem.gate.plan import PlannedStage
+
 __all__ = [
     "MOST_COLUMNS",
     "ColumnLaw",
     "Gaussians",
     "Profile",
     "ReleasedValue",
+    "abridged",
     "column_names",
     "columns_of_numbers",
     "gaussian_figures",
@@ -35,7 +38,8 @@ __all__ = [
 ]
 
 MOST_COLUMNS = 24  # to choose from in a figure
-_MOST_ACROSS = 8
+_MOST_ACROSS = 8  # columns of a table on a page
+_MOST_STAGES, _FIRST_STAGES, _LAST_STAGES = 14, 8, 4
 _DIGITS = 6
 
 
@@ -61,8 +65,12 @@ class Profile:
 
     @property
     def is_wide(self) -> bool:
-        """Whether the table is easier to read with columns one below the other."""
-        return len(self.header) > _MOST_ACROSS and len(self.rows) < len(self.header)
+        """Whether the table is easier to read on a page with columns one below the other."""
+        return self.is_wider_than(_MOST_ACROSS)
+
+    def is_wider_than(self, most_across: int) -> bool:
+        """Whether the table is easier to read with columns one below the other, if so many fit abreast."""
+        return len(self.header) > most_across and len(self.rows) < len(self.header)
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +194,12 @@ def values_of(values: Any, errors: Any, columns: list[Any], spreads: Any = None)
     """Return the released values of one part of a model."""
     spreads = [None] * len(columns) if spreads is None else [float(spread) for spread in spreads]
     return [
-        ReleasedValue(float(value), float(error), spread, _moment(value, column))
+        ReleasedValue(float(value), float(error), spread, _time_text(value, column))
         for value, error, spread, column in zip(values, errors, spreads, columns, strict=True)
     ]
 
 
-def _moment(value: Any, column: Any) -> str | None:
+def _time_text(value: Any, column: Any) -> str | None:
     """Format a date, time or duration as text; return None for other columns."""
     return column.value_text(round(float(value))) if column is not None and column.is_time else None
 
@@ -230,6 +238,13 @@ def ranges_of(
         box: tuple[NDArray[np.float64], NDArray[np.float64]] = model._domain(model.n_features_in_).box
         return box
     return centres.min(axis=0) - around, centres.max(axis=0) + around
+
+
+def abridged(stages: Sequence[PlannedStage]) -> list[PlannedStage]:
+    """Leave out the middle of a long list of stages."""
+    if len(stages) <= _MOST_STAGES:
+        return list(stages)
+    return [*stages[:_FIRST_STAGES], *stages[-_LAST_STAGES:]]
 
 
 def label_of(value: Any) -> str:

@@ -77,7 +77,7 @@ def kmeans_stages(
     origin = np.zeros(n_columns)
     histogram = DistanceHistogram(origin[None], np.ones(1))
     # Statistics of the right kind are enough here: balls and centres do not change sensitivities.
-    queries: dict[str, RowStatistic] = {
+    statistics: dict[str, RowStatistic] = {
         "centre": Sums(n_columns, counted=not adjacency.n_rows_public),
         "scale": histogram,
         "axes": SecondMoments(origin, 1.0),
@@ -89,7 +89,7 @@ def kmeans_stages(
         Stage(
             name,
             share * part,
-            queries[name].sensitivity(adjacency),
+            statistics[name].sensitivity(adjacency),
             {"lloyd": iterations, "grid": _GRID_RELEASES}.get(name, 1),
         )
         for name, part in shares.items()
@@ -182,7 +182,7 @@ def fit_centres(
         start, _, _ = run_em(gate, lloyd, start, [steps], progress)
         done = 1
     progress.step("clipping radius")
-    multiplier = _noise_of_one_row(gate, "lloyd")
+    multiplier = _row_noise_multiplier(gate, "lloyd")
     # Noise of one coordinate sum is about 2 / mu of the radius; a centre averages n / K rows.
     noise_per_radius = 2 * multiplier * np.sqrt(n_columns) * n_clusters / ball.n_rows
     fallback = ball.radius * min(1.0, n_clusters ** (-1 / n_columns))
@@ -205,15 +205,15 @@ def _leading_axes(
     # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): larger ones are not noise.
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
-    multiplier = _noise_of_one_row(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
+    multiplier = _row_noise_multiplier(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)
     while p > 2 and (_DENSITY * ball.n_rows / multiplier) ** (2 / (2 + p)) < 6:
         p -= 1
     spread = np.sqrt(np.maximum(values[:p], noise) / ball.n_rows)
     return vectors[:, :p].T, np.clip(2.5 * spread, 0.05, 1.0)
 
 
-def _noise_of_one_row(gate: Releases, stage: str) -> float:
-    """Return the noise of a stage over the sensitivity of one row, even if the privacy unit is a person."""
+def _row_noise_multiplier(gate: Releases, stage: str) -> float:
+    """Return the noise of a stage over the sensitivity of one row, whatever the privacy unit is."""
     return gate.plan.stage(stage).noise_multiplier * gate.plan.unit.rows_per_person
 
 
@@ -234,10 +234,10 @@ def _start(
     for release in range(stage.repeats):
         progress.step(f"noisy counts {release + 1} of {stage.repeats}")
         refine(tree, noise, n_clusters, stage.repeats - 1 - release)
-        query = BoxHistogram(
+        statistic = BoxHistogram(
             ball.centre, integer_axes, half_widths * ball.radius, tree.halved, np.sort(tree.starts)
         )
-        tree.add(gate.release("grid", query).values)
+        tree.add(gate.release("grid", statistic).values)
     progress.step("starting centres")
     centres = centres_from_boxes(tree, noise, n_clusters, random_state)
     return ball.clip(ball.centre + ball.radius * (centres @ axes))

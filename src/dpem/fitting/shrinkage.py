@@ -1,4 +1,4 @@
-"""Shrinkage of noisy estimates, and the noise of moments in a frame."""
+"""Shrinkage of noisy estimates, and the sensitivity of moments in a frame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dpem.gate.plan import Plan
 
-__all__ = ["clear_part", "kept_part", "noise_edge", "noise_of_one_row", "spectrum_above_noise"]
+__all__ = ["clear_part", "kept_part", "noise_edge", "relative_sensitivity", "spectrum_above_noise"]
 
 
 def kept_part(
@@ -80,7 +80,10 @@ def spectrum_above_noise(
     return np.asarray(vectors * shrunk @ vectors.T)
 
 
-def noise_of_one_row(plan: Plan) -> float:
-    """Return the sensitivity over (s^2 + tau^2): sqrt 2 under replace-one, else 1; times rows per person."""
+def relative_sensitivity(plan: Plan) -> float:
+    """Return the sensitivity of moments over their bound for one row, s^2 + tau^2 in Eq. (S-9).
+
+    It is sqrt 2 under replace-one, else 1, times the rows per person.
+    """
     one = math.sqrt(2) if plan.adjacency.n_rows_public else 1.0
     return one * plan.unit.rows_per_person

@@ -39,6 +39,7 @@ class Gate(Releases, Protocol):
 
     charge: Charge | None  # the ledger record of the charge
     n_rows: float | None  # the public number of rows, or a released one
+    insecure_noise: bool  # whether seeded noise entered a release, or the bounds of the rows
 
     def release(
         self,

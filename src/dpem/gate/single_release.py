@@ -11,10 +11,9 @@ from dpem.data import Domain, Schema
 from dpem.data.column import ABSENT
 from dpem.data.domain import GRID
 from dpem.data.schema import require_schema
-from dpem.engines import engine_for, rows_to_release
-from dpem.gate.payment import open_ledger
+from dpem.engines import rows_to_release
+from dpem.gate.opening import open_gate
 from dpem.gate.plan import Plan, PrivacyUnit, Stage
-from dpem.gate.release import ReleaseGate
 from dpem.gate.resume import described
 from dpem.privacy.neighbours import Adjacency
 
@@ -56,7 +55,7 @@ class PrivateValue:
 
 def release_one(
     X: Any,
-    statistic: Callable[[Domain, bool], RowStatistic],
+    make_statistic: Callable[[Domain, bool], RowStatistic],
     value: Callable[[Domain, ReleasedStatistics, int | None], tuple[float, float]],
     *,
     purpose: str,
@@ -98,30 +97,27 @@ def release_one(
         keep_distances=keep_distances,
     )
     n_rows = source.n_rows if relation.n_rows_public else None
-    query = statistic(domain, n_rows is None)
+    statistic = make_statistic(domain, n_rows is None)
     plan = Plan.build(
-        [Stage(purpose, 1.0, query.sensitivity(relation))],
+        [Stage(purpose, 1.0, statistic.sensitivity(relation))],
         epsilon=epsilon,
         delta=delta,
         adjacency=relation,
         unit=unit,
     )
-    ledger = open_ledger(ledger, schema)
-    grid = map_rows(domain) if map_rows is not None else domain
-    engine = engine_for(source, n_jobs)
-    facts = [domain.describe(source.names), described(query), n_rows]
-    gate = ReleaseGate(
+    gate = open_gate(
         plan,
         source,
-        grid,
-        engine,
+        map_rows(domain) if map_rows is not None else domain,
         ledger=ledger,
+        schema=schema,
+        n_jobs=n_jobs,
         purpose=f"dpem.{purpose}",
-        facts=facts,
+        facts=[domain.describe(source.names), described(statistic), n_rows],
         bounds=domain.describe(source.names),
         bounds_source=domain.source,
     )
-    released = gate.release(purpose, query)
+    released = gate.release(purpose, statistic)
     gate.close()
     number, error = value(domain, released, n_rows)
     return PrivateValue(float(number), float(error), gate.statement())

@@ -14,12 +14,11 @@ from dpem.data import Schema
 from dpem.data.column import LARGEST
 from dpem.data.schema import require_schema
 from dpem.data.times import RESOLUTIONS, time_steps
-from dpem.engines import engine_for, rows_to_release
+from dpem.engines import rows_to_release
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.base import Adjacency, PrivacyStatement
-from dpem.gate.payment import open_ledger
+from dpem.gate.opening import open_gate
 from dpem.gate.plan import Plan, PrivacyUnit, Stage
-from dpem.gate.release import ReleaseGate
 from dpem.statistics.contingency import Histograms
 
 if TYPE_CHECKING:
@@ -144,11 +143,16 @@ def private_bounds(
         adjacency=relation,
         unit=unit,
     )
-    ledger = open_ledger(ledger, schema)
-    rows = _Magnitudes()
-    engine = engine_for(source, n_jobs)
-    facts = [schema.to_dict(), coverage, source.n_rows if relation.n_rows_public else None]
-    gate = ReleaseGate(plan, source, rows, engine, ledger=ledger, purpose="dpem.private_bounds", facts=facts)
+    gate = open_gate(
+        plan,
+        source,
+        _Magnitudes(),
+        ledger=ledger,
+        schema=schema,
+        n_jobs=n_jobs,
+        purpose="dpem.private_bounds",
+        facts=[schema.to_dict(), coverage, source.n_rows if relation.n_rows_public else None],
+    )
     magnitudes = gate.release("magnitudes", Histograms.of_columns([_MAGNITUDES + 1] * len(wanted)))
     ranges = [_filled_range(noisy, noise) for noisy, noise in _by_column(magnitudes, len(wanted))]
     parts = _Parts(np.array([low for low, _ in ranges]), np.array([high for _, high in ranges]))

@@ -345,9 +345,10 @@ def _m_step(
 def generic_sensitivity(largest_norm: float, n_rows: int) -> float:
     r"""Return the sensitivity of M = (1/N) sum_i E_q[T(x_i, z_i)] if one row is replaced.
 
-    The paper (section 3) bounds it by the largest change of one term, the maximum over the bounded domain of
-    (2/N) \|E_q[T(x, z)]\|. :class:`dpem.PrivateEM` uses N times that sensitivity for the sum, which is
-    equivalent, and a factor sqrt 2 less if a model promises that no entry is negative.
+    The paper (section 3) has the maximum of (2/N) \|T_l(x, z)\| over the bounded domain of (x, z). A bound of
+    the expectation is enough: the sensitivity is at most (2/N) times the largest norm of E_q[T(x, z)].
+    :class:`dpem.PrivateEM` uses N times that sensitivity for the sum, which is equivalent, and a factor
+    sqrt 2 less if a model promises that no entry is negative.
 
     Parameters
     ----------

@@ -24,8 +24,8 @@ from dpem.privacy._rounding import digits_down, digits_up, root_up
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
 from dpem.privacy.events import Event, LaplaceEvent, event_from_dict, flatten
-from dpem.privacy.ledger_chain import chained_hash, checked_terms, last_link, tampered
-from dpem.privacy.ledger_sqlite import FORMAT_VERSION, SqliteLedger
+from dpem.privacy.ledger_chain import FORMAT_VERSION, chained_hash, checked_terms, last_link, tampered
+from dpem.privacy.ledger_sqlite import SqliteLedger
 from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import entropy
 
@@ -153,7 +153,7 @@ class Ledger:
         self.path = Path(path).absolute()
         self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
         self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
-        self._store: LedgerStore = SqliteLedger(self.path)
+        self._store = _store_at(self.path)
         self._store.check()
         self._read_terms()
 
@@ -201,7 +201,7 @@ class Ledger:
             "unit": json.dumps(unit.to_dict(), sort_keys=True),
             "created": _now(),
         }
-        SqliteLedger(Path(path)).create(terms | {"hash": chained_hash("", terms)})
+        _store_at(Path(path)).create(terms | {"hash": chained_hash("", terms)})
         return cls(path)
 
     # -- reading -------------------------------------------------------------------------------------
@@ -506,6 +506,11 @@ class Ledger:
     def _cost(self, units: int) -> Budget:
         mu = root_up(Fraction(units, _UNITS))
         return Budget(digits_up(Budget.from_mu(mu, self.cap.delta).epsilon), self.cap.delta, mu)
+
+
+def _store_at(place: Path) -> LedgerStore:
+    """Return the store of the ledger at a place: today always one SQLite file."""
+    return SqliteLedger(place)
 
 
 def _is_cost_of(units: int, event: Event) -> bool:

@@ -11,7 +11,9 @@ from dpem.errors import LedgerTamperedError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Record", "chained_hash", "checked_terms", "last_link", "tampered"]
+__all__ = ["FORMAT_VERSION", "Record", "chained_hash", "checked_terms", "last_link", "tampered"]
+
+FORMAT_VERSION = 2  # of the records and their hashes, in every store
 
 Record = dict[str, Any]
 

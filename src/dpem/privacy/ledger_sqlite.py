@@ -7,7 +7,9 @@ import urllib.parse
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+from dpem._sqlite import SQLITE_ERRORS
 from dpem.errors import LedgerError
+from dpem.privacy.ledger_chain import FORMAT_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,14 +17,10 @@ if TYPE_CHECKING:
 
     from dpem.privacy.ledger_chain import Record
 
-__all__ = ["FORMAT_VERSION", "SQLITE_ERRORS", "SqliteLedger"]
+__all__ = ["SqliteLedger"]
 
-FORMAT_VERSION = 2
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
-
-# Exceptions of SQLite. Its message about a damaged file may quote bytes that Python cannot decode.
-SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 
 TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
 SPEND = (

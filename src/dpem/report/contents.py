@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 import dpem
 from dpem.errors import InvalidArgumentError
-from dpem.estimator.summary import Profile, column_names
+from dpem.estimator.summary import Profile, abridged, column_names
 from dpem.planner import plan as planned
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.events import GaussianEvent, LaplaceEvent, flatten
@@ -112,7 +112,7 @@ def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: st
         by_release=private and model.plan_.charged is not None,
         estimated=private and statement.bounds_source == "estimated",
         outcome=_outcome(model, outlook) if private else [],
-        stages=_abridged(model.plan_.stages) if private else [],
+        stages=abridged(model.plan_.stages) if private else [],
         n_stages=len(model.plan_.stages) if private else 0,
         outlook=outlook,
         profile=profile_of(model),
@@ -279,12 +279,6 @@ def _noise_lines(model: Any, outlook: Outlook, columns: list[str]) -> list[Outco
         mean = float(np.sqrt(np.mean(np.square(values))))
         lines.append(OutcomeLine(f"noise: {name}", f"{entry.size:.3g}{unit}", f"{mean:.3g}{unit}"))
     return lines
-
-
-def _abridged(stages: Any) -> list[Any]:
-    """Leave out the middle of a long list of stages."""
-    stages = list(stages)
-    return stages if len(stages) <= 14 else [*stages[:8], *stages[-4:]]
 
 
 def profile_of(model: Any) -> Profile | None:

@@ -1,8 +1,10 @@
-"""The paper's formulas with exact counts, in floating point, and the authors' k-means.
+"""The paper's mixture and DPLloyd as printed, in floating point, and the authors' k-means.
 
-None of these methods is private if a row is replaced, which is what they demonstrate. Some divide means by
-exact counts and scale the noise by noisy counts. Others add noise for too small a sensitivity.
-docs/paper/methods.md shows neighbouring tables that prove it. The private forms are in `dpem.paper`.
+None of these methods is private if a row is replaced, which is what they demonstrate. The mixture follows the
+paper's equations with exact counts: it divides means by exact counts and scales the noise by noisy counts.
+DPLloyd follows section 7 with noisy counts. Both DPLloyd and the authors' k-means add noise for too small a
+sensitivity. docs/paper/methods.md shows neighbouring tables that prove it. The private forms are in
+`dpem.paper`.
 """
 
 from __future__ import annotations
@@ -139,7 +141,9 @@ def printed_dplloyd(
 ) -> NDArray[np.float64]:
     """Run DPLloyd with Laplace noise of sensitivity d + 1 on counts and sums.
 
-    This sensitivity is right for rows in a box that are added or removed.
+    This sensitivity is right for rows in a box that are added or removed. The text leaves open how far means
+    may lie outside and how small a noisy count may be. Here means are moved onto the unit ball, and noisy
+    counts are at least 1. The authors' code clips means to [-1, 1] in every coordinate and has no floor.
     """
     random = public_random(seed)
     k, d = start.shape

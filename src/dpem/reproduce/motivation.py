@@ -180,8 +180,8 @@ def _draw(results: pd.DataFrame, data: Datasets) -> Any:  # noqa: ARG001
     for axis in axes[:, 0]:
         axis.set_ylabel("latitude")
     figure.suptitle(
-        f"Simulated people on a map of Germany, a component for each of {COMPONENTS} marital statuses; "
-        f"circled: the only married one",
+        f"Simulated people on a map of Germany, a component for each of {COMPONENTS} marital statuses\n"
+        f"circled: the only married person of 104, or the home of the {TIMES} married people of 5,200",
         fontsize=9,
     )
     return figure

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from scipy import special
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
+    "COVARIANCES",
     "Covariance",
     "FrameMoments",
     "GaussianComponents",
@@ -49,6 +50,7 @@ __all__ = [
 ]
 
 Covariance = Literal["full", "tied", "diag", "spherical"]
+COVARIANCES: tuple[Covariance, ...] = get_args(Covariance)
 
 # Responsibilities are multiples of 2^-16, entries of psi multiples of 2^-13 of its largest norm. A row adds
 # at most 2^42.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BernoulliMixture", "CategoricalMixture", "PoissonMixture"]
 
-_MOST_CATEGORIES = 1000
+_MOST_VALUES = 1000  # of a column
 
 
 class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -214,10 +214,10 @@ class CategoricalMixture(_DiscreteMixture):
         sizes, first = [], []
         for column in schema.columns:
             low, high = column.limits
-            whole = max(-low, high) <= 2.0**53 and high - low < _MOST_CATEGORIES
+            whole = max(-low, high) <= 2.0**53 and high - low < _MOST_VALUES
             if column.kind == "continuous" or not whole:
                 raise InvalidArgumentError(
-                    f"Expected columns of categories, or of at most {_MOST_CATEGORIES} whole numbers, got "
+                    f"Expected columns of categories, or of at most {_MOST_VALUES} whole numbers, got "
                     f"column {column.name!r} of kind {column.kind!r}: {column.describe()}. Leave it out with "
                     f"schema.select, or declare categories."
                 )

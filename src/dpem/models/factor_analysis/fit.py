@@ -16,7 +16,7 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.ball import Ball, first_ball, narrower_ball
-from dpem.fitting.shrinkage import clear_part, noise_edge, noise_of_one_row
+from dpem.fitting.shrinkage import clear_part, noise_edge, relative_sensitivity
 from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
 from dpem.models.factor_analysis.one_round import MomentRound, Spread
@@ -143,7 +143,7 @@ class FactorShape:
     def allowed(cls, n_columns: int, n_rows: float, plan: Plan) -> FactorShape:
         """Choose by nu = Delta d sqrt(2 d) / (n mu): if noise hides everything, one release is best."""
         mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
-        one_row = noise_of_one_row(plan) * n_columns
+        one_row = relative_sensitivity(plan) * n_columns
         level = noise_edge(one_row / (n_rows * mu), n_columns)
         rounds = 4 if level < 1.5 else 2 if level < 3 else 1
         return cls(1 if n_columns > LARGEST_DENSE else rounds, level)

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 
 from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.projection import cholesky, symmetric
-from dpem.fitting.shrinkage import clear_part, noise_edge, noise_of_one_row, spectrum_above_noise
+from dpem.fitting.shrinkage import clear_part, noise_edge, relative_sensitivity, spectrum_above_noise
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, LowRankMoment, leading
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.factor_analysis.em import Moment
 
-__all__ = ["MomentRound", "Spread", "noise_of_one_row"]
+__all__ = ["MomentRound", "Spread"]
 
 COUNT_SCALE = 0.2  # s / tau: the weight of the mean in a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame; with more, the frame is widened
@@ -125,7 +125,7 @@ class MomentRound:
         """Choose ridge and clipping radius from the planned noise and the current estimate."""
         values = np.clip(before.eigenvalues, _NARROWEST, _WIDEST)
         d = len(values)
-        per_square = noise_of_one_row(plan) * plan.stage(stage).noise_multiplier / n_rows
+        per_square = relative_sensitivity(plan) * plan.stage(stage).noise_multiplier / n_rows
 
         def squared_clip(ridge: float) -> float:
             part = values / (values + ridge)

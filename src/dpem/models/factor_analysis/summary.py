@@ -16,7 +16,7 @@ from dpem.estimator.summary import (
     schema_of,
     values_of,
 )
-from dpem.fitting.shrinkage import noise_of_one_row
+from dpem.fitting.shrinkage import relative_sensitivity
 from dpem.models.factor_analysis.fit import FactorShape
 from dpem.models.factor_analysis.one_round import COUNT_SCALE
 from dpem.statistics.gaussian import kept_variance
@@ -39,7 +39,7 @@ def noise_of_factors(
     shape = FactorShape.allowed(d, n_rows, plan)
     squared = max(d + shape.widening * math.sqrt(2 * d), d / 2)
     multiplier = plan.numbered("moment")[-1].noise_multiplier
-    sigma = noise_of_one_row(plan) * multiplier * squared * (1 + COUNT_SCALE**2) / n_rows
+    sigma = relative_sensitivity(plan) * multiplier * squared * (1 + COUNT_SCALE**2) / n_rows
     kept = kept_variance(d, math.sqrt(squared))
     mean = sigma / math.sqrt(2) / (COUNT_SCALE * math.sqrt(squared))
     correlation = sigma / kept / math.sqrt(2)

@@ -27,6 +27,7 @@ from dpem.models.gaussian_mixture.missing import expected_rows
 from dpem.models.gaussian_mixture.plain import fit_plain
 from dpem.models.gaussian_mixture.score import PrivateScoreMixin
 from dpem.models.gaussian_mixture.summary import figures_of, noise_of_mixture, profile_of, spread_of
+from dpem.statistics.gaussian import COVARIANCES
 
 if TYPE_CHECKING:
     import os
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GaussianMixture"]
 
-COVARIANCES = ("full", "tied", "diag", "spherical")
 _PARTS = ("weights", "means", "covariances")
 _DRAWS = 100  # of the noise, for standard errors
 

@@ -16,7 +16,7 @@ from dpem.estimator.summary import (
     schema_of,
     values_of,
 )
-from dpem.fitting.shrinkage import noise_of_one_row
+from dpem.fitting.shrinkage import relative_sensitivity
 from dpem.models.gaussian_mixture.fit import MixtureShape
 from dpem.models.gaussian_mixture.m_step import noise_of_averages
 from dpem.models.gaussian_mixture.pool import frame_limits
@@ -45,7 +45,7 @@ def noise_of_mixture(
     shape = MixtureShape.allowed(request, n_rows, plan)
     d, k = request.n_columns, shape.n_components
     tau, s = frame_limits(d)
-    per_unit = noise_of_one_row(plan) * (s * s + tau * tau)
+    per_unit = relative_sensitivity(plan) * (s * s + tau * tau)
     steps = plan.numbered("em")
     noises = [per_unit * stage.noise_multiplier for stage in steps]
     sigma = noise_of_averages(noises, len(steps) // 2)

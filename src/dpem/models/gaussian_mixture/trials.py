@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpem.estimator.base import public_random
 from dpem.estimator.trials import HOLES, NUMBERS, Trial, mixed_table, points
 from dpem.models.gaussian_mixture.estimator import GaussianMixture
+from dpem.statistics.gaussian import COVARIANCES
 
 __all__ = ["TRIALS"]
 
@@ -55,17 +56,15 @@ def _table(**settings: Any) -> Trial:
 
 
 TRIALS = {
-    **{
-        f"GaussianMixture, {kind}": _mixture(covariance_type=kind)
-        for kind in ("full", "tied", "diag", "spherical")
-    },
+    **{f"GaussianMixture, {kind}": _mixture(covariance_type=kind) for kind in COVARIANCES},
     "GaussianMixture, no background": _mixture(background_weight=0.0),
     "GaussianMixture, one component": _mixture(1, 2),
     "GaussianMixture, three rows a person": _mixture(max_iter=2, rows_per_person=3),
     "GaussianMixture, missing cells": _mixture(missing="em"),
     **{
         f"GaussianMixture, missing cells, {kind}": _mixture(max_iter=2, missing="em", covariance_type=kind)
-        for kind in ("tied", "diag", "spherical")
+        for kind in COVARIANCES
+        if kind != "full"
     },
     "GaussianMixture, missing cells, no background": _mixture(
         max_iter=2, missing="em", background_weight=0.0

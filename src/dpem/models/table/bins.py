@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
     from dpem.data.levels import ColumnLevels
 
-__all__ = ["ColumnBins", "NoisyLevels", "choose_bins", "noisy_rows"]
+__all__ = ["ColumnBins", "NoisyLevels", "choose_bins", "most_bins_of", "noisy_rows"]
 
 _CLEAR = 2.0  # standard deviations of noise above which a split of a range or a bin is kept
 _LEAST = 0.02  # smallest count of a part of a range, relative to its noise
+_MOST_ORDERED, _MOST_UNORDERED = 16, 48  # bins of a column
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,6 +204,11 @@ class ColumnBins:
     def within(self) -> NDArray[np.float64]:
         """The probability of each level within its bin."""
         return np.asarray(self.probabilities / self.of_bins[self.of_level])
+
+
+def most_bins_of(levels: ColumnLevels) -> int:
+    """Return the largest number of bins of a column, which is smaller if its levels are ordered."""
+    return _MOST_ORDERED if levels.is_ordered else _MOST_UNORDERED
 
 
 def choose_bins(

@@ -10,7 +10,7 @@ import numpy as np
 from dpem.fitting.loop import run_em
 from dpem.fitting.projection import count_weights
 from dpem.gate.plan import Plan, Stage
-from dpem.models.table.bins import choose_bins, noisy_rows
+from dpem.models.table.bins import choose_bins, most_bins_of, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
 from dpem.models.table.one_shot import FittedTable, fitted_to_columns, histograms_of, released_levels
 from dpem.plugin.product_mixture import CategoricalFamily
@@ -34,7 +34,6 @@ __all__ = ["DEFAULT_ITERATIONS", "EMRequest", "fit_by_em"]
 
 DEFAULT_ITERATIONS = 10
 _COLUMNS = 0.25  # of mu^2, for the histograms
-_MOST_BINS, _MOST_CATEGORIES = 16, 48  # for ordered and unordered levels
 _FORGET = 0.8  # factor on the weight of earlier sums at every step of the second half
 _SPREAD = 0.5  # standard deviation of the logarithms of starting probabilities
 
@@ -153,7 +152,7 @@ def fit_by_em(
             column.levels,
             column.probabilities(n),
             column.noise / n,
-            _MOST_BINS if column.levels.is_ordered else _MOST_CATEGORIES,
+            most_bins_of(column.levels),
         )
         for column in columns
     ]

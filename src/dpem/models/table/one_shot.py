@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpem.gate.plan import Plan, Stage
-from dpem.models.table.bins import ColumnBins, NoisyLevels, choose_bins, noisy_rows
+from dpem.models.table.bins import ColumnBins, NoisyLevels, choose_bins, most_bins_of, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
 from dpem.models.table.pairs import PairEvidence, fit_pairs
 from dpem.plugin.product_mixture import CategoricalFamily
@@ -45,7 +45,6 @@ __all__ = [
 # fixed. The other shares depend on the number of rows per standard deviation of noise in the last stage.
 _COLUMNS = {False: 0.25, True: 0.2}  # without and with a target
 _MANY, _ENOUGH, _ENOUGH_OF_TARGET = 120.0, 50.0, 40.0
-_MOST_BINS, _MOST_CATEGORIES = 16, 48  # bins of a column, for ordered and unordered levels
 _MOST_TARGET_BINS = 8
 # Bounds on memory for tables with many columns.
 _BLOCK_COLUMNS = 100
@@ -241,9 +240,7 @@ def _bins(request: OneShotRequest, columns: Sequence[NoisyLevels], n: float) -> 
     order = sorted(range(len(columns)), key=lambda j: j != request.target)
     for j in order:
         column = columns[j]
-        most = _MOST_BINS if column.levels.is_ordered else _MOST_CATEGORIES
-        if j == request.target:
-            most = _MOST_TARGET_BINS
+        most = _MOST_TARGET_BINS if j == request.target else most_bins_of(column.levels)
         chosen[j] = choose_bins(
             column.levels, column.probabilities(n), column.noise / n, min(most, request.most_bins(n_parts))
         )

@@ -28,6 +28,9 @@ def _epsilons(mechanisms: Mechanisms, delta_i: float) -> list[tuple[float, int]]
 class LinearAccountant(Accountant):
     """Linear composition: the sum of the epsilons, with delta shared evenly by the Gaussian mechanisms.
 
+    The epsilon of a Gaussian mechanism is that of its exact curve. The paper's form, with the classical
+    sigma, is in `dpem.privacy.per_mechanism`.
+
     Examples
     --------
     >>> from dpem.privacy.events import ComposedEvent, LaplaceEvent
@@ -54,11 +57,13 @@ class LinearAccountant(Accountant):
 
 
 class AdvancedAccountant(Accountant):
-    """Advanced composition (Dwork, Rothblum and Vadhan 2010), as in the paper.
+    """Advanced composition (Dwork, Rothblum and Vadhan 2010).
 
     Eq. (AC-1): epsilon = sum eps_i (e^eps_i - 1) + sqrt(2 ln(1/delta') sum eps_i^2), with half of delta for
     delta' and half shared evenly by the Gaussian mechanisms (without Gaussian mechanisms, all of it for
-    delta'). Kairouz, Oh and Viswanath 2017, Theorem 3.5, cover heterogeneous epsilons.
+    delta'). Kairouz, Oh and Viswanath 2017, Theorem 3.5, cover heterogeneous epsilons. The formula is the
+    paper's. The epsilon of a Gaussian mechanism is that of its exact curve, whereas the paper's form, with
+    the classical sigma, is in `dpem.privacy.per_mechanism`.
 
     Examples
     --------

@@ -24,7 +24,7 @@ from dpem.statistics.simple import (
 RELATIONS = ["add_remove", "replace_one"]
 
 
-def queries(d, seed):
+def statistics(d, seed):
     """One statistic of each kind, with frames and centres as a fit might release them."""
     rng = np.random.default_rng(seed)
     centres = onto_grid(rng.normal(size=(4, d)) * GRID * rng.choice([0.05, 0.5, 2.0]))
@@ -67,62 +67,64 @@ def extreme_rows(d, rng, n):
     return onto_grid(rows * GRID).T
 
 
-def row_vectors(query, rows):
+def row_vectors(statistic, rows):
     """Return the contribution of every row."""
-    return np.stack([query.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
+    return np.stack([statistic.sum_block(rows[:, [i]]) for i in range(rows.shape[1])])
 
 
-@pytest.mark.parametrize("name", queries(2, 0))
+@pytest.mark.parametrize("name", statistics(2, 0))
 @given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6), cut=st.integers(0, 60))
 @settings(max_examples=25, deadline=None)
 def test_sums_are_exact_and_rows_independent(name, d, seed, cut):
     """The sum of a block is the sum of its rows' vectors, bit for bit, for any split or order."""
     rng = np.random.default_rng(seed)
-    query, rows = queries(d, seed)[name], extreme_rows(d, rng, 12)
-    each = row_vectors(query, rows)
-    assert each.shape == (rows.shape[1], query.size)
-    assert np.array_equal(query.sum_block(rows), each.sum(axis=0))
-    assert np.array_equal(query.sum_block(rows[:, ::-1]), each.sum(axis=0))
+    statistic, rows = statistics(d, seed)[name], extreme_rows(d, rng, 12)
+    each = row_vectors(statistic, rows)
+    assert each.shape == (rows.shape[1], statistic.size)
+    assert np.array_equal(statistic.sum_block(rows), each.sum(axis=0))
+    assert np.array_equal(statistic.sum_block(rows[:, ::-1]), each.sum(axis=0))
     cut = min(cut, rows.shape[1] - 1)
     without = np.delete(rows, cut, axis=1)
-    assert np.array_equal(query.sum_block(without), each.sum(axis=0) - each[cut])
+    assert np.array_equal(statistic.sum_block(without), each.sum(axis=0) - each[cut])
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("name", queries(2, 0))
+@pytest.mark.parametrize("name", statistics(2, 0))
 @given(d=st.sampled_from([1, 2, 3, 7]), seed=st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
 def test_no_pair_of_rows_exceeds_the_sensitivity(name, relation, d, seed):
     """All rows (add/remove) and all pairs (replace-one) of extreme rows stay within the sensitivity."""
-    query = queries(d, seed)[name]
+    statistic = statistics(d, seed)[name]
     if name == "sums" and relation == "add_remove":
         return  # there the count is released beside the sum
-    vectors = row_vectors(query, extreme_rows(d, np.random.default_rng(seed), 12)).astype(float)
-    if query.noise_shape is not None:
-        vectors /= query.noise_shape
-    bound = query.sensitivity(relation)
+    vectors = row_vectors(statistic, extreme_rows(d, np.random.default_rng(seed), 12)).astype(float)
+    if statistic.noise_shape is not None:
+        vectors /= statistic.noise_shape
+    bound = statistic.sensitivity(relation)
     moves = (
-        vectors if relation == "add_remove" else (vectors[:, None] - vectors[None]).reshape(-1, query.size)
+        vectors
+        if relation == "add_remove"
+        else (vectors[:, None] - vectors[None]).reshape(-1, statistic.size)
     )
     assert np.sqrt((moves**2).sum(axis=1)).max() <= bound * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)
-@pytest.mark.parametrize("name", queries(2, 0))
+@pytest.mark.parametrize("name", statistics(2, 0))
 def test_sensitivities_are_attained(name, relation):
     """Over many frames the worst pair comes within a hundredth of the bound, so noise is not wasted."""
     if name == "sums" and relation == "add_remove":
         return
     reached = 0.0
     for seed in range(30):
-        query = queries(3, seed)[name]
-        vectors = row_vectors(query, extreme_rows(3, np.random.default_rng(seed), 12)).astype(float)
-        if query.noise_shape is not None:
-            vectors /= query.noise_shape
+        statistic = statistics(3, seed)[name]
+        vectors = row_vectors(statistic, extreme_rows(3, np.random.default_rng(seed), 12)).astype(float)
+        if statistic.noise_shape is not None:
+            vectors /= statistic.noise_shape
         moves = (
             vectors
             if relation == "add_remove"
-            else (vectors[:, None] - vectors[None]).reshape(-1, query.size)
+            else (vectors[:, None] - vectors[None]).reshape(-1, statistic.size)
         )
-        reached = max(reached, np.sqrt((moves**2).sum(axis=1)).max() / query.sensitivity(relation))
+        reached = max(reached, np.sqrt((moves**2).sum(axis=1)).max() / statistic.sensitivity(relation))
     assert reached > 0.99
