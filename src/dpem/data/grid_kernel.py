@@ -17,7 +17,7 @@ _CHUNK = 256
 def to_grid(
     columns: Any, low: Any, high: Any, centre: Any, scale: Any, largest: float, grid: float, out: Any
 ) -> None:
-    """Write the grid rows of a block (columns, rows) to `out`. Without bounds, `low` and `high` are infinite."""
+    """Write the grid rows of a block to `out`. Without bounds, `low` and `high` are infinite."""
     d, n_rows = columns.shape
     u = np.empty((d, _CHUNK))
     length = np.empty(_CHUNK)

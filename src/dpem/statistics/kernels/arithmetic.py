@@ -130,7 +130,7 @@ def add_combinations(s: Any, t: Any, f: Any, g: Any, n_terms: int, x: Any, n: in
 
 @compiled()
 def add_outer_products(a: Any, b: Any, d: int, n: int, out: Any, position: int) -> None:
-    """Add the upper triangle of sum_i a_i b_i', which is symmetric, to `out` from `position` on, row by row."""
+    """Add the upper triangle of sum_i a_i b_i', which is symmetric, to `out` from `position` on."""
     row = 0
     while row < d:
         here = position + row * d - row * (row - 1) // 2  # of the diagonal entry

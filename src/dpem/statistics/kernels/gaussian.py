@@ -67,7 +67,7 @@ def _diagonal(whitening: Any, k: int, d: int) -> bool:
 
 @compiled()
 def _round_responsibilities(g: Any, n: int, total: Any, one: float, pooled: bool, norm: Any) -> None:
-    """Round responsibilities to multiples of 2^-16. A row of too large a norm (sum, if pooled) becomes zero."""
+    """Round responsibilities to multiples of 2^-16. A row whose norm is too large becomes zero."""
     m = g.shape[0]
     for i in range(n):
         norm[i] = 0.0
@@ -234,7 +234,7 @@ def frame_sizes(
 
 
 @compiled()
-def plain_moments(  # noqa: PLR0912  (one pass over the rows)
+def plain_moments(
     rows: Any, means: Any, whitening: Any, constants: Any, counts: Any, sums: Any, squares: Any
 ) -> float:
     """Add weighted moments in frames, neither rounded nor clipped; return the log-likelihood."""

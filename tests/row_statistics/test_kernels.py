@@ -1,0 +1,176 @@
+"""Compiled kernels: the bits of NumPy for every statistic, in both precisions and any split of the rows."""
+
+import inspect
+from importlib import import_module
+from pkgutil import iter_modules
+
+import numpy as np
+import pytest
+
+import dpem.statistics
+from dpem import _compiled
+from dpem.data.domain import GRID, Domain, onto_grid
+from dpem.statistics.contingency import Histograms, PairTables
+from dpem.statistics.frame_sizes import FrameSizes
+from dpem.statistics.gaussian import COVARIANCES, FrameMoments, GaussianComponents
+from dpem.statistics.mixture_tables import MixtureTables
+from dpem.statistics.simple import (
+    BoxHistogram,
+    ColumnSquares,
+    DistanceHistogram,
+    RelativeSums,
+    SecondMoments,
+    SquaredDistances,
+    Sums,
+)
+
+# Released once or on few columns, or sums of rows that other statistics have completed.
+WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "IncompleteMoments", "CentredMoments", "JointStatistic"}
+SIZES = (1, 2, 255, 256, 257, 4097)
+
+
+def ball(rng, d, n=5000):
+    """Return grid rows: clusters, the centre, the border and negative zeros."""
+    rows = (
+        rng.normal(0, 0.3 / np.sqrt(d), (n, d))
+        + rng.normal(0, 0.3 / np.sqrt(d), (3, d))[rng.integers(0, 3, n)]
+    )
+    rows[::50] *= 100  # at the border
+    rows[1::50] = 0.0
+    grid = np.ascontiguousarray(onto_grid(rows * GRID).T)
+    grid[:, 2::50] = -0.0
+    return grid
+
+
+def levels(rng, d, n=5000):
+    """Return levels of columns with 1 to 6 values, and cells out of range."""
+    rows = rng.integers(0, 1 + np.arange(d)[:, None] % 6, (d, n)).astype(float)
+    rows[:, ::70] = 17.0
+    rows[:, 1::70] = -3.0
+    rows[:, 2::70] = np.nan
+    return rows
+
+
+def gaussians(rng, d, m):
+    factors = 0.2 / np.sqrt(d) * (np.eye(d) + 0.2 * np.tril(rng.normal(size=(m, d, d)), -1))
+    return GaussianComponents.from_parameters(rng.dirichlet(np.ones(m)), rng.normal(0, 0.2, (m, d)), factors)
+
+
+def boxes(rng, d):
+    p = min(3, d)
+    axes = np.rint(np.linalg.qr(rng.normal(size=(d, p)))[0].T * 2.0**20)
+    halved = tuple(int(axis) for axis in rng.integers(0, p, 18))
+    starts = np.unique(np.r_[0, rng.integers(0, 1 << 18, 40)])
+    return BoxHistogram(np.rint(rng.normal(0, 1e6, d)), axes, np.full(p, 0.4 * GRID), halved, starts)
+
+
+def tables(rng, d, cls):
+    sizes = 1 + np.arange(d) % 6
+    bins = [rng.permutation(np.arange(size)) for size in sizes]
+    if cls is Histograms:
+        by = (d - 1, np.minimum(np.arange(sizes[-1]), 2))
+        return [Histograms(range(d), bins), Histograms([0, d - 1, 0], [bins[0], bins[-1], bins[0]], by)]
+    if cls is PairTables:
+        half = [list(range(d // 2)), list(range(d // 2, d))]
+        return [PairTables(bins, [range(d)]), PairTables(bins, half), PairTables(bins, [range(d)], by=d - 1)]
+    k = 4
+    missing = [rng.uniform(0.1, 0.3, k) if j % 2 else None for j in range(d)]
+    # A missing cell's bin is the last.
+    with_missing = [
+        np.append(one, len(one)) if lost is not None else one for one, lost in zip(bins, missing, strict=True)
+    ]
+    values = [rng.dirichlet(np.ones(size), k) for size in sizes]
+    return [MixtureTables(with_missing, rng.dirichlet(np.ones(k)), values, missing)]
+
+
+def cases():
+    """Return pairs of a statistic and the rows that it takes."""
+    for d in (1, 2, 5, 17, 33):
+        rng = np.random.default_rng(d)
+        rows = ball(rng, d)
+        for k in (1, 2, 3, 20):
+            points = rows[:, rng.integers(0, rows.shape[1], k)].T.copy()
+            points[-1] = points[0]  # the first of two equal points is the nearest
+            edges = np.geomspace(1e-4, 2, 40) * GRID
+            yield DistanceHistogram(points, edges), rows
+            yield SquaredDistances(points, counted=True), rows
+            yield RelativeSums(points, 0.2 * GRID, 0.3), rows
+            yield RelativeSums(points, 0.2 * GRID, 0.3, rng.uniform(0.5, 2, d)), rows
+        yield Sums(d, counted=True), rows
+        yield Sums(d, counted=False), rows
+        yield SecondMoments(np.rint(rng.normal(0, 1e6, d)), 0.3 * GRID), rows
+        yield ColumnSquares(np.rint(rng.normal(0, 1e6, d)), rng.uniform(1e5, 1e7, d), 2.0), rows
+        yield boxes(rng, d), rows
+        yield FrameSizes(gaussians(rng, d, 1), 3.0 * d), rows
+        for covariance in COVARIANCES:
+            yield FrameMoments(gaussians(rng, d, 4), 3, covariance, np.sqrt(d), 0.4), rows
+        if d > 4:
+            for cls in (Histograms, PairTables, MixtureTables):
+                for statistic in tables(rng, d, cls):
+                    yield statistic, levels(rng, d)
+
+
+CASES = list(cases())
+
+
+def in_numpy(statistic, rows, monkeypatch):
+    """Return the reference: the sum of blocks that a single product may hold."""
+    monkeypatch.setattr(_compiled, "ENABLED", False)
+    total = sum(
+        statistic.sum_block(np.ascontiguousarray(rows[:, start : start + 500]))
+        for start in range(0, rows.shape[1], 500)
+    )
+    monkeypatch.undo()
+    return total
+
+
+@pytest.mark.parametrize("number", range(len(CASES)), ids=lambda i: f"{type(CASES[i][0]).__name__}-{i}")
+def test_kernels_have_the_bits_of_numpy(number, monkeypatch):
+    """A compiled sum equals NumPy's, from single and double precision, whole and in parts of any length."""
+    statistic, rows = CASES[number]
+    expected = in_numpy(statistic, rows, monkeypatch)
+    assert expected.any()
+    for kind in (np.float32, np.float64):
+        cells = rows.astype(kind)
+        assert np.array_equal(statistic.sum_block(cells), expected)
+        for size in SIZES:
+            parts = [cells[:, :size], cells[:, size:]]
+            assert np.array_equal(sum(statistic.sum_block(part) for part in parts), expected)
+    none = statistic.sum_block(np.empty((len(rows), 0)))
+    assert none.shape == expected.shape
+    assert not none.any()
+
+
+def test_every_statistic_has_a_kernel_or_is_named_as_an_exception():
+    """A new statistic comes with a kernel, and its kernel with a case here."""
+    found = {}
+    for module in iter_modules(dpem.statistics.__path__):
+        if not module.name.startswith("kernels"):
+            found |= vars(import_module(f"dpem.statistics.{module.name}"))
+    statistics = {
+        name: kind
+        for name, kind in found.items()
+        if inspect.isclass(kind) and hasattr(kind, "sum_block") and not getattr(kind, "_is_protocol", False)
+    }
+    compiled = {name for name, kind in statistics.items() if getattr(kind, "has_kernel", False)}
+    assert compiled == {type(statistic).__name__ for statistic, _ in CASES}
+    assert set(statistics) - compiled == WITHOUT_KERNEL
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"data_norm": 1.0}, {"bounds": (-1, 2)}, {"bounds": (-1, 2), "keep_distances": False}]
+)
+@pytest.mark.parametrize("d", [1, 2, 10, 60])
+def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments, monkeypatch):
+    """Every row goes to the same integers, also rows with NaN, infinite and huge cells."""
+    domain = Domain.from_arguments(d, **arguments)
+    rng = np.random.default_rng(0)
+    rows = rng.normal(0, 0.7, (d, 3000))
+    for column, cell in enumerate((np.nan, np.inf, -np.inf, 1e300, -1e300, 5e-324, -0.0, 2.0, -1.0)):
+        rows[rng.integers(d), column::97] = cell
+    rows[:, 50::97] = 0.0
+    compiled = domain.to_grid(rows)
+    pieces = [domain.to_grid(rows[:, :256]), domain.to_grid(rows[:, 256:])]
+    monkeypatch.setattr(_compiled, "ENABLED", False)
+    assert np.array_equal(compiled, domain.to_grid(rows))
+    assert np.array_equal(compiled, np.concatenate(pieces, axis=1))
