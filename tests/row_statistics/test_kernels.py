@@ -150,7 +150,9 @@ def test_every_statistic_has_a_kernel_or_is_named_as_an_exception():
     statistics = {
         name: kind
         for name, kind in found.items()
-        if inspect.isclass(kind) and hasattr(kind, "sum_block") and not getattr(kind, "_is_protocol", False)
+        if inspect.isclass(kind)
+        and hasattr(kind, "sum_block")
+        and not (inspect.isabstract(kind) or getattr(kind, "_is_protocol", False))
     }
     compiled = {name for name, kind in statistics.items() if getattr(kind, "has_kernel", False)}
     assert compiled == {type(statistic).__name__ for statistic, _ in CASES}
@@ -174,3 +176,18 @@ def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments, monkeypatch):
     monkeypatch.setattr(_compiled, "ENABLED", False)
     assert np.array_equal(compiled, domain.to_grid(rows))
     assert np.array_equal(compiled, np.concatenate(pieces, axis=1))
+
+
+def test_small_blocks_need_no_compiler(monkeypatch):
+    """Kernels are used from some ten thousand cells on, so that a first small fit does not wait for a compiler."""
+    monkeypatch.undo()
+    monkeypatch.setattr(_compiled, "_FEWEST_CELLS", 1000)
+    calls = []
+    monkeypatch.setattr(_compiled, "import_module", lambda name: calls.append(name) or import_module(name))
+    statistic = Sums(10, counted=True)
+    rows = np.ones((10, 99))
+    assert statistic.sum_block(rows)[0] == 99
+    assert statistic.sum_block(rows.astype(np.float32))[0] == 99
+    assert not calls
+    assert statistic.sum_block(np.ones((10, 100)))[0] == 100
+    assert calls == ["dpem.statistics.kernels.simple"]

@@ -166,7 +166,7 @@ class Domain:
         d = self.n_columns
         # Rounding moves a row by at most sqrt(d)/2 grid steps. Leave room for that, and for float error.
         largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
-        kernels = kernel_module("dpem.data.grid_kernel")
+        kernels = kernel_module("dpem.data.grid_kernel", columns.size)
         if kernels is not None:
             low = np.full(d, -np.inf) if self.low is None else self.low
             high = np.full(d, np.inf) if self.high is None else self.high

@@ -97,7 +97,7 @@ def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.float32]]) -> In
 
 def _parts(statistic: BlockSum, block: NDArray[np.float32]) -> Iterator[NDArray[Any]]:
     """Yield a block as it is to a compiled kernel, and else in parts that stay in the cache."""
-    if _compiled.are_available() and getattr(statistic, "has_kernel", False):
+    if getattr(statistic, "has_kernel", False) and _compiled.are_used(block.size):
         yield block
         return
     n_columns, n_rows = block.shape

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem._compiled import kernel_module
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +23,7 @@ __all__ = ["Histograms", "PairTables", "bins_of_levels", "joined_bins"]
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms:
+class Histograms(CompiledStatistic):
     """Histograms of single columns, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T histograms, which
@@ -45,7 +44,7 @@ class Histograms:
     by: tuple[int, NDArray[np.intp]] | None = None
     noise_shape: None = None
     coarse_bits: int = 0
-    has_kernel: ClassVar[bool] = True
+    kernels: ClassVar[str] = "tables"
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
@@ -71,29 +70,27 @@ class Histograms:
         """Return the sensitivity for non-negative vectors of norm sqrt(T)."""
         return _table_sensitivity(len(self.columns), adjacency, norm)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows in each bin. A level out of range counts as the first or last level."""
-        kernels = kernel_module("dpem.statistics.kernels.tables")
-        if kernels is not None:
-            total = np.zeros(self.size, dtype=np.int64)
-            split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
-            kernels.histograms(
-                np.ascontiguousarray(rows),
-                np.asarray(self.columns, dtype=np.intp),
-                *joined_bins(self.bins),
-                np.array(self.n_bins),
-                split,
-                parts,
-                self.n_parts,
-                total,
-            )
-            return total
         part = 0 if self.by is None else bins_of_levels(rows[self.by[0]], self.by[1])
         counts = [
             np.bincount(part * size + bins_of_levels(rows[j], bins), minlength=self.n_parts * size)
             for j, bins, size in zip(self.columns, self.bins, self.n_bins, strict=True)
         ]
         return np.concatenate(counts)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
+        kernels.histograms(
+            rows,
+            np.asarray(self.columns, dtype=np.intp),
+            *joined_bins(self.bins),
+            np.array(self.n_bins),
+            split,
+            parts,
+            self.n_parts,
+            total,
+        )
 
     def split(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one array (parts, bins) per histogram."""
@@ -105,7 +102,7 @@ class Histograms:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables:
+class PairTables(CompiledStatistic):
     """Tables of all pairs of columns within blocks, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T tables, which is
@@ -126,7 +123,7 @@ class PairTables:
     by: int | None = None
     noise_shape: None = None
     coarse_bits: int = 0
-    has_kernel: ClassVar[bool] = True
+    kernels: ClassVar[str] = "tables"
 
     @property
     def n_tables(self) -> int:
@@ -160,22 +157,8 @@ class PairTables:
         """Return the sensitivity for non-negative vectors of norm sqrt(T)."""
         return _table_sensitivity(self.n_tables, adjacency, norm)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each entry. The tables of a column with all later columns are adjacent."""
-        kernels = kernel_module("dpem.statistics.kernels.tables")
-        if kernels is not None:
-            total = np.zeros(self.size, dtype=np.int64)
-            kernels.pair_tables(
-                np.ascontiguousarray(rows),
-                *joined_bins(self.bins),
-                np.array(self.n_bins),
-                np.array([j for block in self.blocks for j in block], dtype=np.intp),
-                np.cumsum([len(block) for block in self.blocks], dtype=np.intp),
-                -1 if self.by is None else self.by,
-                self.n_parts,
-                total,
-            )
-            return total
         codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
         part = 0 if self.by is None else codes[self.by]
         counts = [np.zeros(0, dtype=np.int64)]
@@ -188,6 +171,18 @@ class PairTables:
                 n_entries = self.n_parts * self.n_bins[block[i]] * width
                 counts.append(np.bincount((first + places[i + 1 :]).ravel(), minlength=n_entries))
         return np.concatenate(counts)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.pair_tables(
+            rows,
+            *joined_bins(self.bins),
+            np.array(self.n_bins),
+            np.array([j for block in self.blocks for j in block], dtype=np.intp),
+            np.cumsum([len(block) for block in self.blocks], dtype=np.intp),
+            -1 if self.by is None else self.by,
+            self.n_parts,
+            total,
+        )
 
     def grams(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one symmetric array (parts, bins, bins) per block.

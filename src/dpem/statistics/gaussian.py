@@ -21,18 +21,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 import numpy as np
 from scipy import special
 
-from dpem._compiled import kernel_module
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
 from dpem.statistics.simple import SQUARED_BITS, unit_scale
 from dpem.statistics.softmax import softmax
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
@@ -176,7 +173,7 @@ class ReleasedMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class FrameMoments:
+class FrameMoments(CompiledStatistic):
     """Weighted moments of rows under the first `n_framed` components, and counts of the others. Eq. (S-9).
 
     A restricted covariance releases fewer entries of psi psi': its diagonal ("diag"), its trace
@@ -190,7 +187,7 @@ class FrameMoments:
     clip: float  # tau
     count_scale: float  # s
     coarse_bits: int = COARSE_BITS
-    has_kernel: ClassVar[bool] = True
+    kernels: ClassVar[str] = "gaussian"
 
     @property
     def n_columns(self) -> int:
@@ -253,21 +250,15 @@ class FrameMoments:
             self.noise_shape,
         )
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum g psi psi' over a block of grid rows."""
-        kernels = compiled_kernels()
-        return self._sum_products(rows) if kernels is None else self._sum_compiled(rows, kernels)
-
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.frame_moments(self, rows)
 
-    def _sum_compiled(self, rows: NDArray[np.float64], kernels: ModuleType) -> NDArray[np.int64]:
-        total = np.zeros(self.size, dtype=np.int64)
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
         kernels.frame_moments(
-            np.ascontiguousarray(rows),
+            rows,
             self.components.whitening,
             self.components.offsets,
             self.components.scales,
@@ -281,9 +272,8 @@ class FrameMoments:
             4.0**SQUARED_BITS,
             total,
         )
-        return total
 
-    def _sum_products(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         z, squared = self.components.frames(rows)
         g = self._responsibilities(self.components.log_joint(squared))
         d, k = self.n_columns, self.n_framed
@@ -371,11 +361,6 @@ class FrameMoments:
         one_count = one / 4.0**SQUARED_BITS
         noise = float(released.noise_stddev[0] / shape[0])
         return ReleasedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
-
-
-def compiled_kernels() -> ModuleType | None:
-    """Return the compiled forms of these statistics, or None if numba is not installed."""
-    return kernel_module("dpem.statistics.kernels.gaussian")
 
 
 def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -20,7 +20,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -53,8 +53,9 @@ class IncompleteMoments(FrameMoments):
 
     has_kernel: ClassVar[bool] = False
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def sum_block(self, block: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """Sum over complete rows as `FrameMoments` does, and over the others by pattern of missing cells."""
+        rows = block.astype(np.float64, copy=False)
         incomplete = np.isnan(rows).any(axis=0)
         total = np.zeros(self.size, dtype=np.int64)
         if not incomplete.all():

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem._compiled import kernel_module
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 from dpem.statistics.contingency import bins_of_levels, joined_bins
 from dpem.statistics.exact import exact_product
 from dpem.statistics.softmax import softmax
@@ -33,7 +32,7 @@ ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # units of the sums per row
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureTables:
+class MixtureTables(CompiledStatistic):
     """Sums of responsibilities g, and of g times the indicator of each bin of each column. Eq. (S-14).
 
     A known cell counts as the indicator of its bin. A missing cell counts as its expectation, which is given
@@ -59,7 +58,7 @@ class MixtureTables:
     missing: Sequence[NDArray[np.float64] | None]
     noise_shape: None = None
     coarse_bits: int = 0
-    has_kernel: ClassVar[bool] = True
+    kernels: ClassVar[str] = "tables"
 
     @property
     def size(self) -> int:
@@ -89,38 +88,22 @@ class MixtureTables:
                 with_missing.append(np.concatenate([known, np.log(missing)[:, None]], axis=1))
         return with_missing
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum over a block of rows of levels. All products are exact products of integers."""
-        shares, by_cell = self._shares_by_cell(rows)
-        sums, lost = [shares[:, None] << _TABLE_BITS], []
-        for cells, table, missing in zip(by_cell, self.tables, self.missing, strict=True):
-            size = table.shape[1]
-            counted = cells[:, :size] << _TABLE_BITS
-            if missing is not None:
-                # Rounded down, a table's entries sum to at most 2^12: so does the norm.
-                expected = np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS).astype(np.int64)
-                counted = counted + cells[:, size:] * expected
-                lost.append(cells[:, size:] << _TABLE_BITS)
-            sums.append(counted)
-        return np.concatenate(sums + lost, axis=1).ravel()
+        codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
+        share = self._shares(codes)
+        by_cell = [
+            _by_bin(share, column, table.shape[1] + 1)
+            for column, table in zip(codes, self.tables, strict=True)
+        ]
+        return self._expected(share.sum(axis=1).astype(np.int64), by_cell)
 
-    def _shares_by_cell(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[NDArray[np.int64]]]:
-        """Sum rounded responsibilities (k,), and by the bins of each column, missing last, (k, bins)."""
-        kernels = kernel_module("dpem.statistics.kernels.tables")
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        ends = np.cumsum([0, *(table.shape[1] + 1 for table in self.tables)])
         k = len(self.weights)
-        if kernels is None:
-            codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
-            share = self._shares(codes)
-            by_cell = [
-                _by_bin(share, column, table.shape[1] + 1)
-                for column, table in zip(codes, self.tables, strict=True)
-            ]
-            return share.sum(axis=1).astype(np.int64), by_cell
-        n_cells = [table.shape[1] + 1 for table in self.tables]
-        ends = np.cumsum([0, *n_cells])
         shares, sums = np.zeros(k, dtype=np.int64), np.zeros((ends[-1], k), dtype=np.int64)
         kernels.mixture_tables(
-            np.ascontiguousarray(rows),
+            rows,
             *joined_bins(self.bins),
             ends,
             np.log(self.weights),
@@ -129,7 +112,21 @@ class MixtureTables:
             shares,
             sums,
         )
-        return shares, [part.T for part in np.split(sums, ends[1:-1])]
+        total += self._expected(shares, [part.T for part in np.split(sums, ends[1:-1])])
+
+    def _expected(self, shares: NDArray[np.int64], by_cell: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the sums, from responsibilities (k,) and those by the bins of each column, missing last."""
+        sums, lost = [shares[:, None] << _TABLE_BITS], []
+        for cells, table, missing in zip(by_cell, self.tables, self.missing, strict=True):
+            size = table.shape[1]
+            counted = cells[:, :size] << _TABLE_BITS
+            if missing is not None:
+                # Rounded down, the entries of a table sum to at most 2^12, which bounds their norm.
+                expected = np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS).astype(np.int64)
+                counted = counted + cells[:, size:] * expected
+                lost.append(cells[:, size:] << _TABLE_BITS)
+            sums.append(counted)
+        return np.concatenate(sums + lost, axis=1).ravel()
 
     @cached_property
     def _log_table_of_cells(self) -> NDArray[np.float64]:
