@@ -20,7 +20,7 @@ __all__ = ["EXACT_SUMS", "are_used", "compiled", "for_any_size", "kernel_module"
 
 ENABLED = True  # tests disable them: NumPy gives the same bits
 # Cells of a block from which on a kernel is used. Below, NumPy is as fast, and nothing needs compiling.
-_FEWEST_CELLS = 1 << 14
+_FEWEST_CELLS = 1 << 15
 
 # Compiler options for sums of integers below 2^53: exact in every order, and with fused multiply-adds.
 EXACT_SUMS = {"fastmath": {"reassoc", "contract", "nsz"}}

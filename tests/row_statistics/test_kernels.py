@@ -179,7 +179,7 @@ def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments, monkeypatch):
 
 
 def test_small_blocks_need_no_compiler(monkeypatch):
-    """Kernels are used from some ten thousand cells on, so that a first small fit does not wait for a compiler."""
+    """Kernels are used for large blocks only: a small first fit does not wait for a compiler."""
     monkeypatch.undo()
     monkeypatch.setattr(_compiled, "_FEWEST_CELLS", 1000)
     calls = []
