@@ -74,11 +74,11 @@ from dpem.privacy import GaussianEvent, accountant_named, compare
 try:
     accountant_named("pld")
 except MissingExtraError as error:
-    assert "pip install 'dpem[pld]'" in str(error), error
+    assert "pip install '.[pld]'" in str(error), error
 else:
     raise SystemExit("no error")
 table = compare(GaussianEvent(4.0), 1e-5)
-assert "pld" in table.missing and "gdp" in table.epsilons and "dpem[pld]" in str(table)
+assert "pld" in table.missing and "gdp" in table.epsilons and "'.[pld]'" in str(table)
 """
     subprocess.run([sys.executable, "-c", program], check=True)
 

@@ -68,4 +68,5 @@ for curve, game in zip(ax.get_lines(), games, strict=False):
     rates = np.array([game.false_alarms, game.misses]) / runs
     bars = 2 * np.sqrt(rates * (1 - rates) / runs)
     ax.errorbar(*rates, bars[1], bars[0], fmt="o", color=curve.get_color())
+ax.set_title("misses and false alarms of an attack, beside the limits")
 plt.show()

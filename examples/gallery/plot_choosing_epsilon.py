@@ -87,5 +87,6 @@ ax.plot(epsilons, errors, "ko", markersize=8, zorder=3, label="means of six fits
 ax.axhline(0.2 / 6, color="C1", linestyle=":")
 ax.text(4, 0.2 / 6, "wanted: 0.2 years", color="C1", ha="right", va="bottom")
 ax.legend(loc="lower left", frameon=False)
+ax.set_title("planned noise and the noise of fits, against epsilon")
 ax.set_ylim(0.001, 1.5)
 plt.show()

@@ -84,6 +84,7 @@ ax.set_yticks(
     ],
 )
 ax.set(ylim=(3.6, -0.6), xlim=(0, 2.5))
+ax.set_title("epsilon spent after each charge, below the cap")
 plt.show()
 
 # %%

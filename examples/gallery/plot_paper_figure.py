@@ -105,5 +105,6 @@ ax.set_yticks([-200, -50, -10, -2, 0, 2], ["-200", "-50", "-10", "-2", "0", "2"]
 ax.set(xscale="log", xlabel="epsilon", ylabel="log-likelihood of a held-out row")
 ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
 ax.minorticks_off()
+ax.set_title("log-likelihood of the paper's methods and dpem, against epsilon")
 figure.legend(loc="outside right center", frameon=False)
 plt.show()

@@ -113,7 +113,8 @@ class InsufficientBudgetError(BudgetError):
         super().__init__(
             f"Expected a plan within the budget left on ledger {ledger_name!r}: it costs "
             f"{requested}, and {remaining} is left. Nothing was charged. Choose a smaller "
-            f"epsilon, or ask the owner of the data for a ledger with a higher cap."
+            f"epsilon. A cap cannot be raised: only the owner of the data can create a further ledger, and "
+            f"then has to add up both."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -184,7 +185,8 @@ class MissingExtraError(DpemError, ImportError):
     def __init__(self, feature: str, package: str, extra: str) -> None:
         self._arguments = (feature, package, extra)
         super().__init__(
-            f"{feature} needs the package {package!r}. Install it with: pip install 'dpem[{extra}]'."
+            f"{feature} needs the package {package!r}, which the extra {extra!r} of dpem installs. In a "
+            f"checkout of dpem, run: pip install '.[{extra}]'."
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -686,7 +686,7 @@ from dpem.errors import MissingExtraError
 try:
     dpem.plot.trade_off(1.0)
 except MissingExtraError as error:
-    assert "pip install 'dpem[plot]'" in str(error), error
+    assert "pip install '.[plot]'" in str(error), error
 else:
     raise SystemExit("no error")
 """

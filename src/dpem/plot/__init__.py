@@ -1,4 +1,4 @@
-"""Figures of released models, plans and ledgers, drawn with matplotlib (``pip install 'dpem[plot]'``).
+"""Figures of released models, plans and ledgers, drawn with matplotlib (the extra ``plot``).
 
 Each function draws into the axes that it is given, or into a new figure, and returns the axes. All but those
 that are given `rows` draw released or public numbers alone: they are free.
