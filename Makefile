@@ -73,7 +73,7 @@ format: $(READY) ## format the code
 
 docs: $(READY)   ## build the documentation (a warning is an error) and test the site in a browser
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
-	$(BIN)/python -m pytest -q -m site tests/docs/test_site.py
+	$(BIN)/python -m pytest -q -m site tests/docs
 
 readability:     ## the reading ease of every page of the documentation
 	$(PYTHON) tools/prose.py --readability

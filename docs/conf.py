@@ -21,7 +21,9 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "api_pages",
     "message_catalogue",
+    "option_list",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
 exclude_patterns = ["_build"]

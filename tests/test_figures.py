@@ -17,6 +17,8 @@ PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("**/*.md")]
 RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 EXCERPT = re.compile(r"<!-- from (\S+) -->\n((?:\|.*\n)+)")
 SELECTION = re.compile(r'<!-- from (\S+), under "(.+)": (.+)\n((?:.+ = .+\n)+)-->\n((?:\|.*\n)+)')
+SUMMARY = re.compile(r"<!-- figures of the summary, .+\n((?:.+ = .+\n)+)-->\n((?:\|.*\n)+)")
+FIGURE = re.compile(r'(.+?): (\S.*) = (\S+), under "(.+)": (.*) -> (.+)')
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
 
 
@@ -60,6 +62,48 @@ def test_excerpts_equal_their_result_files():
         assert [cells(line) for line in table.splitlines()[2:]] == expected, f"{page.name}: not in {source}"
     assert len(found) + len(chosen) == sum(page.read_text().count("<!-- from ") for page in PAGES)
     assert len([page for page, *_ in chosen if page.name == "README.md"]) >= 3
+
+
+def extreme(written, under, which, column, key):
+    """Return the largest or smallest first number of a column after a text; with a key, only of its rows."""
+    lines = (under + written.partition(under)[2]).splitlines()
+    names, found = [], []
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        if following.startswith("|---"):
+            names = cells(line)
+        elif line.startswith("| ") and column in names and key in {"", cells(line)[0]}:
+            cell = cells(line)[names.index(column)]
+            if cell and not cell.startswith("over "):  # an unfinished run
+                found.append(float(re.search(r"\d[\d.]*", cell)[0]))
+    return {"largest": max, "smallest": min}[which](found)
+
+
+def test_the_summary_of_the_benchmarks_equals_the_result_files():
+    """Each number of a line is one that the comment above the table reads from a result file."""
+    ((figures, table),) = SUMMARY.findall((ROOT / "docs/background/benchmarks.md").read_text())
+    sources = [FIGURE.fullmatch(line).groups() for line in figures.splitlines()]
+    for _, value, file, under, key, column in sources:
+        written = (ROOT / "benchmarks" / "results" / file).read_text()
+        assert under in written
+        which, _, named = key.partition(" ")
+        if which in {"largest", "smallest"}:
+            assert float(re.match(r"[\d.]+", value)[0]) == extreme(written, under, which, column, named)
+        else:
+            ((cell,),) = selected(written, under, [column], [[part.strip() for part in key.split(";")]])
+            assert re.search(rf"(?<![\d.]){re.escape(value)}(?![\d])", cell), (value, cell)
+    rows = [cells(line) for line in table.splitlines()[2:]]
+    assert len(rows) >= 6
+    for task, _, *claims in rows:
+        own = [" ".join(source) for source in sources if source[0] == task]
+        known = set(re.findall(r"\d(?:[\d.,]*\d)?", " ".join(own)))
+        used = re.findall(r"\d(?:[\d.,]*\d)?", " ".join(claims))
+        assert used
+        assert set(used) <= known, (task, set(used) - known)
+        shown = [value for named, value, *_, column in sources if named == task and column != "its value"]
+        assert [value for value in shown if value not in " ".join(claims)] == []
+    worse = (ROOT / "benchmarks/results/mixture.md").read_text().partition("Where `dpem` is worse")[2]
+    listed = re.findall(r"^\| (.+?) \| ([\d.]+) \|", worse.partition("Privacy saving")[0], flags=re.MULTILINE)
+    assert {"; ".join(row) for row in listed} == {key for *_, key, column in sources if column == "its value"}
 
 
 def test_a_selection_reads_the_rows_below_its_text():

@@ -30,6 +30,9 @@ PAGES = [
     "reference/api/generated/dpem.GaussianMixture.html",
     "reference/messages.html",
     "reference/command.html",
+    "reference/options.html",
+    "tutorials/installation.html",
+    "background/benchmarks.html",
     "search.html",
 ]
 

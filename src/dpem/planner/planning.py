@@ -111,10 +111,12 @@ def epsilon_needed(
 ) -> float:
     """Return the smallest epsilon whose noise is within the required accuracy, with all components fitted.
 
+    The epsilon of the estimator is ignored.
+
     Parameters
     ----------
     estimator, n_rows, columns, spread
-        As in :func:`dpem.plan`. The epsilon of the estimator is ignored.
+        As in :func:`dpem.plan`.
     accuracy : mapping of str to float
         Largest acceptable noise, as a standard deviation. A column name stands for its mean (or centre), in
         the unit of the column; any other parameter has its own name, as in ``{"share of rows": 0.01}``.

@@ -178,8 +178,10 @@ class Ledger:
         name : str
             The declared name of the data set. Do not use a hash of its content, which would show whether a
             guess of the content is right.
-        cap_epsilon, cap_delta : float
-            The cap: the limit of the cost of all releases together.
+        cap_epsilon : float
+            Epsilon of the cap, which limits the cost of all releases together.
+        cap_delta : float
+            Delta of the cap.
         adjacency : {"replace_one", "add_remove"}
             The neighbouring relation of every release.
         rows_per_person : int, default 1
