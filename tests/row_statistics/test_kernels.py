@@ -13,6 +13,7 @@ from dpem.data.domain import GRID, Domain, onto_grid
 from dpem.statistics.contingency import Histograms, PairTables
 from dpem.statistics.frame_sizes import FrameSizes
 from dpem.statistics.gaussian import COVARIANCES, FrameMoments, GaussianComponents
+from dpem.statistics.gaussian_missing import IncompleteMoments
 from dpem.statistics.mixture_tables import MixtureTables
 from dpem.statistics.simple import (
     BoxHistogram,
@@ -25,7 +26,7 @@ from dpem.statistics.simple import (
 )
 
 # Released once or on few columns, or sums of rows that other statistics have completed.
-WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "IncompleteMoments", "CentredMoments", "JointStatistic"}
+WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "CentredMoments", "JointStatistic"}
 SIZES = (1, 2, 255, 256, 257, 4097)
 
 
@@ -104,6 +105,11 @@ def cases():
         yield FrameSizes(gaussians(rng, d, 1), 3.0 * d), rows
         for covariance in COVARIANCES:
             yield FrameMoments(gaussians(rng, d, 4), 3, covariance, np.sqrt(d), 0.4), rows
+            if d < 10:
+                clip = np.sqrt(d + np.sqrt(2 * d))
+                scale = max(0.35, 0.6 * d**-0.25) * clip
+                statistic = IncompleteMoments(gaussians(rng, d, 4), 3, covariance, clip, scale)
+                yield statistic, np.where(rng.random(rows.shape) < 0.3, np.nan, rows)
         if d > 4:
             for cls in (Histograms, PairTables, MixtureTables):
                 for statistic in tables(rng, d, cls):

@@ -240,6 +240,7 @@ def _bound_without_missing_cells() -> list[Any]:
     return [
         patch.object(IncompleteMoments, "_reach", as_complete),
         patch.object(IncompleteMoments, "_within_norm", unchecked),
+        patch.object(_compiled, "ENABLED", False),
     ]
 
 

@@ -18,7 +18,7 @@ from dpem.statistics.kernels.arithmetic import (
     total_of,
 )
 
-__all__ = ["KINDS", "frame_moments", "frame_sizes", "plain_moments"]
+__all__ = ["KINDS", "frame_moments", "frame_sizes", "plain_moments", "round_responsibilities"]
 
 FULL, TIED, DIAG, SPHERICAL = 0, 1, 2, 3
 KINDS = {"full": FULL, "tied": TIED, "diag": DIAG, "spherical": SPHERICAL}
@@ -66,7 +66,7 @@ def _diagonal(whitening: Any, k: int, d: int) -> bool:
 
 
 @compiled()
-def _round_responsibilities(g: Any, n: int, total: Any, one: float, pooled: bool, norm: Any) -> None:
+def round_responsibilities(g: Any, n: int, total: Any, one: float, pooled: bool, norm: Any) -> None:
     """Round responsibilities to multiples of 2^-16. A row whose norm is too large becomes zero."""
     m = g.shape[0]
     for i in range(n):
@@ -170,7 +170,7 @@ def frame_moments(
             else:
                 for i in range(n):
                     total[i] += g[k, i]
-        _round_responsibilities(g, n, total, one, kind == TIED, largest)
+        round_responsibilities(g, n, total, one, kind == TIED, largest)
         for k in range(n_framed):
             count = 0
             for i in range(n):  # rows of no weight add nothing
