@@ -15,7 +15,7 @@ endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
 .PHONY: demo test quick core lint readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture test-gpu bench-gpu bench-scale audit fuzz picture ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale audit fuzz picture ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -168,6 +168,9 @@ experiment-kmeans: $(READY)  ## how the constants of k-means were chosen, on gen
 
 experiment-mixture: $(READY)  ## how the constants of the mixture were chosen, on generated data
 	$(BIN)/python experiments/mixture_constants.py $(ARGS)
+
+experiment-weak: $(READY)  ## how the constants of the warnings about weak synthetic tables were chosen
+	$(BIN)/python experiments/weak_tables.py
 
 experiment-mixed: $(READY)  ## how the constants of synthetic tables were chosen, on generated tables
 	$(BIN)/python experiments/mixed_constants.py

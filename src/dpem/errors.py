@@ -17,7 +17,7 @@
     ├── ResumeFileError                      a fit cannot continue from its resume file
     ├── AuditFailedError                     an audit found a violation of the guarantee
     ├── ModelFileError                       a file is not a saved model, or is damaged
-    ├── OutputError                          a file cannot be written, or exists already
+    ├── OutputError                          a file cannot be written, or a command would replace it
     ├── LedgerError                          a ledger file cannot be used
     │   └── LedgerTamperedError              the hash chain or the totals of a ledger are wrong
     └── MissingExtraError (ImportError)      an optional library is not installed
@@ -168,7 +168,10 @@ class AuditFailedError(DpemError):
 
 
 class OutputError(DpemError):
-    """A file cannot be written, or exists already. An existing file stays unchanged."""
+    """A file cannot be written, or a command would replace one without ``--overwrite``.
+
+    An existing file stays unchanged. In Python, `save` and `write_report` replace an existing file.
+    """
 
 
 class LedgerError(DpemError):

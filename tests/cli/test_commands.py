@@ -327,6 +327,23 @@ def test_non_private_models_give_a_warning(ward, tmp_path, capsys):
 # -- budget ------------------------------------------------------------------------------------------------
 
 
+def test_the_ledger_breaks_no_word_in_a_narrow_terminal(tmp_path, capsys, monkeypatch):
+    """Times and purposes wrap between words; only a column of very long words is broken."""
+    monkeypatch.setenv("COLUMNS", "80")
+    path = tmp_path / "l"
+    dpem.Ledger.create(path, name="n", cap_epsilon=5, cap_delta=1e-6)
+    rows = np.random.default_rng(0).normal(size=(2000, 2))
+    for purpose, analyst in ((None, "registry"), ("second quarter, all regions", "marie.curie@ward.org")):
+        ledger = dpem.Ledger(path, purpose=purpose, analyst=analyst)
+        dpem.KMeans(2, epsilon=0.5, bounds=(-5, 5), ledger=ledger).fit(rows)
+    text = called(capsys, "budget", "show", path).out
+    assert max(map(len, text.splitlines())) <= 80
+    words = text.split()
+    day, clock = dpem.Ledger(path).history()[0].time.removesuffix("+00:00").split("T")
+    for word in (day, clock, "dpem.KMeans.fit", "quarter,", "registry", "marie.curie@ward.org"):
+        assert word in words, word
+
+
 def test_the_ledger_is_shown_and_verified(ward, tmp_path, capsys):
     ledger = ward / "patients.ledger"
     shown = called(capsys, "budget", "show", ledger, "--json").json

@@ -54,7 +54,7 @@ def show(console: Console, path: _Path) -> None:
     rows = [
         (
             s.number,
-            s.time,
+            s.time.removesuffix("+00:00").replace("T", " "),
             s.purpose + (" [INSECURE NOISE]" if s.insecure_noise else ""),
             s.analyst,
             number(s.cost.epsilon, 4),

@@ -103,9 +103,14 @@ class Console:
         if self.as_json:
             return
         table = rich.table.Table(box=rich.box.SIMPLE_HEAD, pad_edge=False)
-        for j, name in enumerate(columns):
+        texts = [[name, *(str(row[j]) for row in rows)] for j, name in enumerate(columns)]
+        widths = _column_widths(texts, self._out.width - 3 * len(columns) + 1)
+        for j, (name, width) in enumerate(zip(columns, widths, strict=True)):
             table.add_column(
-                rich.markup.escape(name), justify="left" if j < left else "right", overflow="fold"
+                rich.markup.escape(name),
+                justify="left" if j < left else "right",
+                overflow="fold",
+                width=width,
             )
         for row in rows:
             table.add_row(*(rich.markup.escape(str(cell)) for cell in row))
@@ -223,6 +228,28 @@ def with_command_remedies(text: str) -> str:
     for pattern, remedy in _COMMAND_REMEDIES:
         text = re.sub(pattern, remedy, text)
     return text
+
+
+def _column_widths(texts: Sequence[Sequence[str]], available: int) -> list[int]:
+    """Return widths of columns in which only the longest words are broken, and none if there is room.
+
+    Examples
+    --------
+    >>> _column_widths([["no.", "1"], ["purpose", "a fit of patients"]], 14)
+    [3, 11]
+    >>> _column_widths([["2026-11-19 15:56"], ["marie.curie@example.org"]], 25)
+    [10, 15]
+    """
+    whole = [max(map(len, column)) for column in texts]
+    widths = [max(len(word) for text in column for word in text.split() or [""]) for column in texts]
+    while sum(widths) > max(available, len(widths)):
+        widths[widths.index(max(widths))] -= 1
+    left = available - sum(widths)
+    for j in sorted(range(len(texts)), key=lambda j: whole[j] - widths[j]):
+        more = max(min(whole[j] - widths[j], left), 0)
+        widths[j] += more
+        left -= more
+    return widths
 
 
 def number(value: float, digits: int = 3) -> str:

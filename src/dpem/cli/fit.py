@@ -278,6 +278,8 @@ def _show_result(console: Console, fitted: Any, output: Path, account: Any, epsi
     console.say()
     console.say(str(fitted.privacy_))
     show_profile(console, fitted)
+    for remark in fitted._remarks():
+        console.say(remark)
     left = None if account is None else account.remaining()
     if account is None:
         console.note(

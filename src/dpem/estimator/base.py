@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from dpem.data.levels import LevelGrid
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.planned_columns import ExpectedNoise
-    from dpem.estimator.summary import ColumnLaw, Gaussians, Profile
+    from dpem.estimator.summary import ColumnLaw, Gaussians, Profile, Weakness
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan, Terms
 
@@ -424,13 +424,16 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
             self.data_quality_.warn()
         if gate is not None and private_n and gate.n_rows is not None:
             self._warn_of_delta(float(gate.n_rows))
-        weak = "" if gate is None else self._weakness()
-        if weak:
-            warn(f"{weak} Use a larger epsilon, more rows, or a smaller model.", WeakFitWarning)
+        for weakness in [] if gate is None else self._weaknesses():
+            warn(str(weakness), WeakFitWarning)
 
-    def _weakness(self) -> str:
-        """Name the released parameters that are mostly noise, by their standard errors; "" if none are."""
-        return ""
+    def _weaknesses(self) -> list[Weakness]:
+        """Return what is weak about a private fit, from released values: parameters that are mostly noise."""
+        return []
+
+    def _remarks(self) -> list[str]:
+        """Return sentences without which released values of a private fit could be misread."""
+        return []
 
     def _column_names(self) -> Sequence[str] | None:
         if self.schema is not None:
@@ -538,10 +541,11 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         return chances, [f"probability of {part + 1}" for part in range(chances.shape[1])]
 
     def __str__(self) -> str:
-        """Return scikit-learn's text, with warnings about a weak fit."""
+        """Return scikit-learn's text; once fitted, with remarks and warnings about a weak fit."""
         found = [repr(self)]
         if hasattr(self, "privacy_") and self.privacy_.event is not None:
-            found += [f"Weak fit: {words}" for words in [self._weakness()] if words]
+            found += self._remarks()
+            found += [f"Weak fit: {weakness.finding}" for weakness in self._weaknesses()]
             if self.data_quality_ is not None and self.data_quality_.bad:
                 names = ", ".join(map(repr, self.data_quality_.bad))
                 found.append(f"The schema does not fit the rows of {names}: see data_quality_.")

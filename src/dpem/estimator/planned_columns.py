@@ -74,6 +74,8 @@ class Forecast:
         The noise in each parameter.
     assumption : str
         The assumption about the rows, as a sentence.
+    rows_per_deviation : float, optional
+        For a table of any kind of columns: the number of rows over the noise of a count of the last tables.
     """
 
     plan: Plan
@@ -81,6 +83,7 @@ class Forecast:
     granted: dict[str, int]
     noise: Sequence[ExpectedNoise]
     assumption: str
+    rows_per_deviation: float | None = None
 
 
 @dataclass(frozen=True, eq=False)

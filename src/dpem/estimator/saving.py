@@ -88,7 +88,14 @@ class SavedModel:
         account.verify_charge(self.charge_, self.privacy_, purpose=f"{self._public_name}.fit")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Save the model: released values, public arguments, plan and statement, without pickle or rows."""
+        """Save the model: released values, public arguments, plan and statement, without pickle or rows.
+
+        Parameters
+        ----------
+        path : path
+            The file to write. An existing file is replaced; the command `dpem fit` replaces one only with
+            ``--overwrite``. If the file cannot be written, an existing one stays unchanged.
+        """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         metadata = {

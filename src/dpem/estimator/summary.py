@@ -25,6 +25,7 @@ __all__ = [
     "Gaussians",
     "Profile",
     "ReleasedValue",
+    "Weakness",
     "abridged",
     "column_names",
     "columns_of_numbers",
@@ -71,6 +72,17 @@ class Profile:
     def is_wider_than(self, most_across: int) -> bool:
         """Whether the table is easier to read with columns one below the other, if so many fit abreast."""
         return len(self.header) > most_across and len(self.rows) < len(self.header)
+
+
+@dataclass(frozen=True)
+class Weakness:
+    """A weak result of a fit, as a sentence, and what to do about it."""
+
+    finding: str
+    remedy: str = "Use a larger epsilon, more rows, or a smaller model."
+
+    def __str__(self) -> str:
+        return f"{self.finding} {self.remedy}"
 
 
 @dataclass(frozen=True, eq=False)

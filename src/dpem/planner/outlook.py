@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpem.gate.plan import Plan
     from dpem.privacy.accountants import Comparison
 
-__all__ = ["BLURRED", "HIDDEN", "ExpectedNoise", "Outlook", "relative_noise"]
+__all__ = ["BLURRED", "HIDDEN", "ExpectedNoise", "Outlook", "relative_noise", "rows_per_deviation"]
 
 # Noise over what it is to be seen against: from BLURRED on it counts, from HIDDEN on it hides everything.
 BLURRED, HIDDEN = 0.1, 1.0
@@ -38,6 +38,9 @@ class Outlook:
         Assumption behind the figures in units.
     warnings : tuple of str
         Warnings that a fit would give.
+    rows_per_deviation : float or None
+        For a synthetic table: the number of rows for one standard deviation of noise in a count of the last
+        tables, which decides what is released (docs/guide/synthetic.md). None for other models.
 
     Examples
     --------
@@ -58,6 +61,7 @@ class Outlook:
     noise: tuple[ExpectedNoise, ...]
     assumption: str
     warnings: tuple[str, ...]
+    rows_per_deviation: float | None = None
 
     def compare(self) -> Comparison:
         """Return the epsilon of the plan by every accountant."""
@@ -83,6 +87,7 @@ class Outlook:
         for what, number in self.granted.items():
             of = f" of {self.asked[what]} requested" if what in self.asked else ""
             lines.append(f"{what}: {number}{of}")
+        lines += rows_per_deviation(self)
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -96,9 +101,18 @@ class Outlook:
             "granted": dict(self.granted),
             "noise": [entry.to_dict() for entry in self.noise],
             "assumption": self.assumption,
+            "rows_per_deviation": self.rows_per_deviation,
             "accountants": self.compare().epsilons,
             "warnings": list(self.warnings),
         }
+
+
+def rows_per_deviation(outlook: Outlook) -> list[str]:
+    """Return the line of the rows per standard deviation, if the outlook has one."""
+    if outlook.rows_per_deviation is None:
+        return []
+    last = outlook.plan.stages[-1].name
+    return [f"rows per standard deviation of noise in a count of {last!r}: {outlook.rows_per_deviation:.0f}"]
 
 
 def relative_noise(outlook: Outlook, parameter: str) -> float:

@@ -83,6 +83,7 @@ def plan(
         tuple(forecast.noise),
         forecast.assumption,
         tuple(said),
+        forecast.rows_per_deviation,
     )
 
 

@@ -71,6 +71,7 @@ class Contents:
     by_release: bool  # whether the shares of the budget depend on a noisy number of rows
     estimated: bool  # whether some bounds were estimated from the rows
     outcome: list[OutcomeLine]
+    remarks: list[str]
     stages: list[Any]
     n_stages: int
     outlook: Outlook | None
@@ -112,6 +113,7 @@ def contents_of(model: Any, ledger: Ledger | None, n_rows: int | None, title: st
         by_release=private and model.plan_.charged is not None,
         estimated=private and statement.bounds_source == "estimated",
         outcome=_outcome(model, outlook) if private else [],
+        remarks=model._remarks() if private else [],
         stages=abridged(model.plan_.stages) if private else [],
         n_stages=len(model.plan_.stages) if private else 0,
         outlook=outlook,
@@ -204,9 +206,7 @@ def _warnings(model: Any, statement: Any, outlook: Outlook | None, rows: int | N
         )
     if statement.bounds_source == "rows":
         found.append("Some bounds or categories were chosen after looking at rows. No guarantee covers that.")
-    weakness = model._weakness()
-    if weakness:
-        found.append(f"Weak fit: {weakness}")
+    found += [f"Weak fit: {weakness}" for weakness in model._weaknesses()]
     quality = model.data_quality_
     if quality is not None and quality.bad:
         found.append(f"The schema does not fit the cells of {', '.join(quality.bad)}: see Data quality.")

@@ -15,6 +15,7 @@ from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.arguments import number, stores_arguments, whole
 from dpem.estimator.base import Adjacency, PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
+from dpem.estimator.summary import Weakness
 from dpem.fitting.standard_errors import spread_of_draws
 from dpem.gate.plan import Plan, PrivacyUnit
 from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
@@ -254,16 +255,15 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         errors = {name: np.zeros_like(found[f"{name}_"]) for name in _PARTS}
         return found | {"standard_errors_": errors, "n_iter_": n_iter}
 
-    def _weakness(self) -> str:
+    def _weaknesses(self) -> list[Weakness]:
         """Compare the noise of each column's mean with the standard deviation of the column."""
         spread = np.sqrt((self.components_**2).sum(axis=0) + self.noise_variance_)
         noisy = int((self.standard_errors_["mean"] > spread / 2).sum())
-        if not noisy:
-            return ""
-        return (
+        finding = (
             f"The noise of the mean is larger than half of the standard deviation in {noisy} of "
             f"{len(spread)} columns."
         )
+        return [Weakness(finding)] if noisy else []
 
     def _profile(self) -> Profile:
         return profile_of(self)

@@ -26,7 +26,14 @@ from dpem.models.gaussian_mixture.fit import MixtureRequest, MixtureShape, fit_m
 from dpem.models.gaussian_mixture.missing import expected_rows
 from dpem.models.gaussian_mixture.plain import fit_plain
 from dpem.models.gaussian_mixture.score import PrivateScoreMixin
-from dpem.models.gaussian_mixture.summary import figures_of, noise_of_mixture, profile_of, spread_of
+from dpem.models.gaussian_mixture.summary import (
+    figures_of,
+    noise_of_mixture,
+    profile_of,
+    remarks_of,
+    spread_of,
+    weaknesses_of,
+)
 from dpem.statistics.gaussian import COVARIANCES
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ if TYPE_CHECKING:
     from dpem.data import Domain, RowSource, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.estimator.summary import Profile
+    from dpem.estimator.summary import Profile, Weakness
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
     from dpem.gate.progress import Progress
@@ -298,16 +305,11 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         errors = {name: np.zeros_like(value) for name, value in zip(_PARTS, parts, strict=True)}
         return _found(parts, errors, BackgroundComponents.none(source.n_columns), plain.n_iter)
 
-    def _weakness(self) -> str:
-        """Compare the noise of each component's mean with the spread of its rows."""
-        spread = np.sqrt(np.diagonal(self._full_covariances(), axis1=1, axis2=2))
-        noisy = self.standard_errors_["means"] > spread / 2
-        if not noisy.any():
-            return ""
-        return (
-            f"The noise of the mean is larger than half of the spread for {int(noisy.any(axis=1).sum())} of "
-            f"{self.n_components_} components, in {int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
-        )
+    def _weaknesses(self) -> list[Weakness]:
+        return weaknesses_of(self)
+
+    def _remarks(self) -> list[str]:
+        return remarks_of(self)
 
     def _profile(self) -> Profile:
         return profile_of(self)

@@ -11,6 +11,7 @@ from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.estimator.summary import (
     Profile,
     ReleasedValue,
+    Weakness,
     column_names,
     gaussian_figures,
     schema_of,
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from dpem.models.gaussian_mixture.fit import MixtureRequest
 
 
-__all__ = ["figures_of", "noise_of_mixture", "profile_of", "spread_of"]
+__all__ = ["figures_of", "noise_of_mixture", "profile_of", "remarks_of", "spread_of", "weaknesses_of"]
+
+LARGEST_BACKGROUND = 0.1
 
 
 def noise_of_mixture(
@@ -73,6 +76,57 @@ def profile_of(model: GaussianMixture) -> Profile:
         cells = values_of(model.means_[k], errors["means"][k], columns, deviations[k])
         rows.append((str(k + 1), [share, *cells]))
     return Profile("component", ["share", *column_names(model)], [None, *units], rows, has_shares=True)
+
+
+def background_share(model: GaussianMixture) -> float:
+    """Return the share of all rows that the background holds."""
+    return float(model.background_.weights.sum())
+
+
+def remarks_of(model: GaussianMixture) -> list[str]:
+    """Say which rows the components describe."""
+    if not model.background_.weights.size:
+        return []
+    remark = (
+        f"Shares, means and covariances are those of the rows that the components describe; the background "
+        f"holds {background_share(model):.1%} of all rows."
+    )
+    return [remark]
+
+
+def weaknesses_of(model: GaussianMixture) -> list[Weakness]:
+    """Compare the noise of means with the spread of components, and the background with its limit.
+
+    A background above `LARGEST_BACKGROUND` means that the components miss rows, such as the tail of a skewed
+    column: their means and covariances are then those of the other rows, and no standard error shows it. The
+    limit was chosen on generated tables of 1, 2 and 5 columns with 1000 to 20,000 rows at epsilon 0.3 and 1.
+    With enough budget, Gaussian rows and mixtures leave up to 6 % to the background; exponential rows and
+    those of a lognormal(0, 1) leave 11 to 27 % beside one component, which moves its mean by 0.1 to 0.4
+    standard deviations. If a fit of Gaussian rows is above the limit, noise hid one of its components.
+    """
+    found = []
+    spread = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
+    noisy = model.standard_errors_["means"] > spread / 2
+    if noisy.any():
+        finding = (
+            f"The noise of the mean is larger than half of the spread for "
+            f"{int(noisy.any(axis=1).sum())} of {model.n_components_} components, in "
+            f"{int(noisy.any(axis=0).sum())} of {noisy.shape[1]} columns."
+        )
+        found.append(Weakness(finding))
+    share = background_share(model)
+    if share > LARGEST_BACKGROUND:
+        finding = (
+            f"The background holds {share:.1%} of all rows: no component describes them, for example the "
+            f"tail of a skewed column. Means and covariances leave these rows out, and standard errors do "
+            f"not show it."
+        )
+        remedy = (
+            "Use more components, a transformation of skewed columns such as the logarithm, or a larger "
+            "epsilon."
+        )
+        found.append(Weakness(finding, remedy))
+    return found
 
 
 def figures_of(model: GaussianMixture) -> dict[str, Any]:

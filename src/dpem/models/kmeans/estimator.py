@@ -13,6 +13,7 @@ from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.arguments import optional, stores_arguments, whole, word
 from dpem.estimator.base import PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
+from dpem.estimator.summary import Weakness
 from dpem.fitting.centres import DEFAULT_ITERATIONS, fit_centres, plan_kmeans
 from dpem.fitting.standard_errors import standard_errors
 from dpem.models.kmeans.nearest_centre import SCALES, NearestCentreMixin, keeps_distances
@@ -225,22 +226,21 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         low, high = self._domain(n_columns, keep_distances=False).box
         return high - low
 
-    def _weakness(self) -> str:
+    def _weaknesses(self) -> list[Weakness]:
         """Compare the noise of each centre with half of its distance to the nearest other centre."""
         if self.n_clusters == 1:
-            return ""
+            return []
         units = self._column_units(self.n_features_in_)
         centres = self.cluster_centers_ / units
         apart = np.sqrt(((centres[:, None] - centres) ** 2).sum(axis=2))
         np.fill_diagonal(apart, np.inf)
         noise = np.sqrt(((self.standard_errors_["cluster_centers"] / units) ** 2).sum(axis=1))
         weak = int((noise > apart.min(axis=1) / 2).sum())
-        if not weak:
-            return ""
-        return (
+        finding = (
             f"The noise of {weak} of {self.n_clusters} centres is larger than half of the distance to the "
             f"nearest other centre."
         )
+        return [Weakness(finding)] if weak else []
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         super()._restore_arrays(arrays)

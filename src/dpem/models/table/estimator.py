@@ -28,8 +28,15 @@ from dpem.models.table.density import UNKNOWN
 from dpem.models.table.em import DEFAULT_ITERATIONS, EMRequest, fit_by_em
 from dpem.models.table.files import arrays_of, table_from_arrays
 from dpem.models.table.one_shot import FittedTable, OneShotRequest, fit_one_shot
+from dpem.models.table.relations import (
+    planned_relations,
+    remarks_of,
+    warning_of_relations,
+    weaknesses_of,
+    what_to_expect,
+)
 from dpem.models.table.rows import TableRowsMixin
-from dpem.models.table.summary import figures_of, law_of, noise_of_counts
+from dpem.models.table.summary import figures_of, last_noise, law_of, noise_of_counts
 
 if TYPE_CHECKING:
     import os
@@ -41,7 +48,7 @@ if TYPE_CHECKING:
     from dpem.data import Column, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.estimator.summary import ColumnLaw
+    from dpem.estimator.summary import ColumnLaw, Weakness
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
     from dpem.gate.progress import Progress
@@ -219,6 +226,10 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
         elif public.n_rows is not None:
             _, entries = noise_of_counts(plan, public.n_rows)
             warn_of_noise(entries, [1.0] * len(entries), plan, also=", fewer columns")
+        if public.n_rows is not None and self.method == "oneshot":
+            blurred = warning_of_relations(public.request, plan, public.n_rows)
+            if blurred is not None:
+                warn(blurred, WeakSignalWarning)
 
     def _warn_of_fit(self, public: PublicFacts, plan: Plan, gate: Gate) -> None:
         left_out = public.request.left_out(gate.plan)
@@ -245,6 +256,12 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
             found["classes_"] = self._values(self.target)
         return found
 
+    def _weaknesses(self) -> list[Weakness]:
+        return weaknesses_of(self)
+
+    def _remarks(self) -> list[str]:
+        return remarks_of(self)
+
     def _figures(self) -> dict[str, Any]:
         return figures_of(self)
 
@@ -258,10 +275,10 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
         return np.asarray(self.predict(rows))[:, None], [str(self.target)]
 
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
-        del public, spread
+        del spread
         granted, noise = noise_of_counts(plan, n_rows)
-        assumption = "The noise is that of released counts; fitting a mixture to them reduces it."
-        return Forecast(plan, {}, granted, noise, assumption)
+        visible = None if self.method == "em" else planned_relations(public.request, plan, n_rows)
+        return Forecast(plan, {}, granted, noise, what_to_expect(visible), n_rows / last_noise(plan))
 
     def _place(self, name: str, argument: str) -> int:
         """Return the position of a column in the schema."""

@@ -106,6 +106,23 @@ class OneShotRequest:
         bins_of_block = (_MOST_ENTRIES / (n_parts * max(len(self.blocks), 1))) ** 0.5
         return max(2, int(bins_of_block / max(widest, 1)) - 1)
 
+    def most_entries(self) -> NDArray[np.float64]:
+        """Return the largest number of entries of each table of two columns, over all bins of the target."""
+        n_parts = 1
+        if self.target is not None:
+            target = self.grid.columns[self.target]
+            n_parts = min(target.n_values, _MOST_TARGET_BINS) + target.column.missing
+        most = self.most_bins(n_parts)
+        sizes = np.array(
+            [
+                min(levels.n_values, most_bins_of(levels), most) + levels.column.missing
+                for levels in self.grid.columns
+            ],
+            dtype=np.float64,
+        )
+        pairs = [np.triu(np.outer(sizes[list(block)], sizes[list(block)]), 1) for block in self.blocks]
+        return n_parts * np.concatenate([table[table > 0] for table in pairs])
+
     def histograms(self) -> Histograms:
         """Return the statistic of the first stage."""
         return histograms_of(self.grid)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dpem.models.table.estimator import MixedMixture
 
 
-__all__ = ["figures_of", "law_of", "noise_of_counts"]
+__all__ = ["figures_of", "last_noise", "law_of", "noise_of_counts"]
 
 # What each stage counts. A typical value occurs in one row of twenty.
 _COUNTED = {
@@ -44,6 +44,12 @@ def noise_of_counts(plan: Plan, n_rows: int) -> tuple[dict[str, int], list[Expec
         for share, one_in in [(1 / math.sqrt(precision) / n_rows, 400 if what != "a value" else 20)]
     ]
     return {"releases": sum(stage.repeats for stage in plan.stages)}, noise
+
+
+def last_noise(plan: Plan) -> float:
+    """Return the standard deviation of noise in a count of the last tables of a plan, in rows."""
+    stage = plan.stages[-1]
+    return stage.noise_stddev / (ROW_UNIT if stage.kind == "em" else 1.0)
 
 
 def law_of(model: MixedMixture, j: int) -> ColumnLaw:
