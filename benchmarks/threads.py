@@ -108,7 +108,7 @@ def _fits():
     }
 
 
-def measure(name, threads, size):
+def measure(name, threads, size, repeats):
     """Print the seconds of one fit for each number of threads, as JSON."""
     warnings.simplefilter("ignore")
     n, d, data, fit = _fits()[name]
@@ -118,11 +118,11 @@ def measure(name, threads, size):
     found = {}
     for number in threads:
         seconds = []
-        while len(seconds) < 2 or (sum(seconds) < 3 and len(seconds) < 5):
+        for _ in range(repeats):
             start = time.perf_counter()
             fit(X, number)
             seconds.append(time.perf_counter() - start)
-            if sum(seconds) > 20:
+            if sum(seconds) > 10:
                 break
         found[number] = seconds
     print(json.dumps(found))
@@ -133,6 +133,7 @@ def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--threads", default=",".join(map(str, THREADS)))
     options.add_argument("--size", type=float, default=1.0, help="share of the rows")
+    options.add_argument("--repeats", type=int, default=3)
     options.add_argument("--only", help="fits whose name contains this text")
     options.add_argument("--label", default="now")
     options.add_argument("--out", type=Path, default=RESULTS / "threads.json")
@@ -140,22 +141,14 @@ def main():
     chosen = options.parse_args()
     threads = [int(number) for number in chosen.threads.split(",")]
     if chosen.measure:
-        measure(chosen.measure, threads, chosen.size)
+        measure(chosen.measure, threads, chosen.size, chosen.repeats)
         return
     recorded = json.loads(chosen.out.read_text()) if chosen.out.exists() else {}
     for name in _fits():
         if chosen.only and chosen.only not in name:
             continue
-        command = [
-            sys.executable,
-            __file__,
-            "--measure",
-            name,
-            "--threads",
-            chosen.threads,
-            "--size",
-            str(chosen.size),
-        ]
+        command = [sys.executable, __file__, "--measure", name, "--threads", chosen.threads]
+        command += ["--size", str(chosen.size), "--repeats", str(chosen.repeats)]
         run = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
         if run.returncode:
             print(name, run.stderr[-400:], flush=True)

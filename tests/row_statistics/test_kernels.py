@@ -5,11 +5,15 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpem.statistics
 from dpem import _compiled
-from dpem.data.domain import GRID, Domain, onto_grid
+from dpem.data import Schema, TableRows, grid_kernel
+from dpem.data.domain import GRID, Domain, IncompleteRows, onto_grid
+from dpem.data.table_grid import TableGrid
+from dpem.engines.base import grid_rows
 from dpem.statistics.contingency import Histograms, PairTables
 from dpem.statistics.frame_sizes import FrameSizes
 from dpem.statistics.gaussian import COVARIANCES, FrameMoments, GaussianComponents
@@ -169,7 +173,7 @@ def test_every_statistic_has_a_kernel_or_is_named_as_an_exception():
     "arguments", [{"data_norm": 1.0}, {"bounds": (-1, 2)}, {"bounds": (-1, 2), "keep_distances": False}]
 )
 @pytest.mark.parametrize("d", [1, 2, 10, 60])
-def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments, monkeypatch):
+def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments):
     """Every row goes to the same integers, also rows with NaN, infinite and huge cells."""
     domain = Domain.from_arguments(d, **arguments)
     rng = np.random.default_rng(0)
@@ -177,11 +181,50 @@ def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments, monkeypatch):
     for column, cell in enumerate((np.nan, np.inf, -np.inf, 1e300, -1e300, 5e-324, -0.0, 2.0, -1.0)):
         rows[rng.integers(d), column::97] = cell
     rows[:, 50::97] = 0.0
-    compiled = domain.to_grid(rows)
-    pieces = [domain.to_grid(rows[:, :256]), domain.to_grid(rows[:, 256:])]
+    for grid in (domain, IncompleteRows(domain)):
+        expected = grid.to_grid(rows)
+        assert np.array_equal(grid.to_single(rows, grid_kernel), expected, equal_nan=True)
+        by_row = np.ascontiguousarray(rows.T)
+        for start, stop in ((0, 256), (256, 3000)):
+            part = grid.to_single(by_row[start:stop].T, grid_kernel)
+            assert np.array_equal(part, expected[:, start:stop], equal_nan=True)
+
+
+def test_cells_of_a_table_have_the_bits_of_numpy():
+    """Every cell goes to the same integer of its column's grid, also beyond the bounds; NaN stays NaN."""
+    schema = Schema(
+        {
+            "wide": {"kind": "continuous", "bounds": [-3, 11]},
+            "whole": {"kind": "integer", "bounds": [-5, 900]},
+            "kind": {"kind": "categorical", "categories": list("abcde")},
+        }
+    )
+    cells = np.random.default_rng(0).normal(2, 8, (3, 1000))
+    cells[:, :6] = [np.nan, np.inf, -np.inf, -0.0, 0.5, 2.5]
+    grid = TableGrid(schema)
+    assert np.array_equal(grid.to_single(cells, grid_kernel), grid.to_grid(cells), equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", ["array", "transposed", "frame", "columns", "float32", "one column"])
+def test_engines_convert_every_layout_alike(kind, monkeypatch):
+    """Rows in any layout reach the statistics as the same integers, compiled or not."""
+    values = np.random.default_rng(0).normal(size=(500, 3)).astype(np.float32).astype(np.float64)
+    table = {
+        "array": values,
+        "transposed": np.asfortranarray(values),
+        "frame": pd.DataFrame(values, columns=list("abc")),
+        "columns": pd.DataFrame({name: values[:, j].copy() for j, name in enumerate("abc")}),
+        "float32": values.astype(np.float32),
+        "one column": values[:, :1],
+    }[kind]
+    d = 1 if kind == "one column" else 3
+    rows, domain = TableRows(table), Domain.from_arguments(d, data_norm=1.5)
+    (compiled,) = grid_rows(rows, domain)
     monkeypatch.setattr(_compiled, "ENABLED", False)
-    assert np.array_equal(compiled, domain.to_grid(rows))
-    assert np.array_equal(compiled, np.concatenate(pieces, axis=1))
+    (expected,) = grid_rows(rows, domain)
+    assert compiled.dtype == expected.dtype == np.float32
+    assert np.array_equal(compiled, expected)
+    assert np.array_equal(expected, domain.to_grid(np.ascontiguousarray(values[:, :d].T)))
 
 
 def test_small_blocks_need_no_compiler(monkeypatch):

@@ -504,7 +504,7 @@ def _warning_about_rows() -> list[Any]:
             warnings.warn(f"{outside} rows lie outside the bounds.", UserWarning, stacklevel=2)
         return sound(self, columns)
 
-    return [patch.object(Domain, "to_grid", to_grid)]
+    return [patch.object(Domain, "to_grid", to_grid), patch.object(_compiled, "ENABLED", False)]
 
 
 def _log_of_exact_sums() -> list[Any]:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from dpem import _validate
-from dpem._compiled import kernel_module
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -163,17 +162,7 @@ class Domain:
         A row with a cell that is not a finite number becomes zero, the centre of the domain. Rows are never
         dropped and never raise.
         """
-        d = self.n_columns
-        # Rounding moves a row by at most sqrt(d)/2 grid steps. Leave room for that, and for float error.
-        largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
-        kernels = kernel_module("dpem.data.grid_kernel", columns.size)
-        if kernels is not None:
-            low = np.full(d, -np.inf) if self.low is None else self.low
-            high = np.full(d, np.inf) if self.high is None else self.high
-            block = np.ascontiguousarray(columns, dtype=np.float64)
-            grid = np.empty(block.shape)
-            kernels.to_grid(block, low, high, self.centre, self.scale, largest, GRID, grid)
-            return grid
+        d, largest = self.n_columns, self._largest
         u = np.empty(columns.shape, dtype=np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             for j in range(d):
@@ -193,6 +182,27 @@ class Domain:
         # 2^53.
         u[:, norm_squared(u) > GRID * GRID] = 0.0
         return u
+
+    @property
+    def _largest(self) -> float:
+        """Norm that rounding cannot lift above 1: it moves a row by at most sqrt(d)/2 grid steps."""
+        return float(1 - np.sqrt(self.n_columns) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40)  # and float error
+
+    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
+        """Convert cells as `to_grid` does, compiled; single precision holds integers up to 2^24."""
+        return self._compiled_grid(columns, kernels, keep_missing=False)
+
+    def _compiled_grid(
+        self, columns: NDArray[np.float64], kernels: Any, *, keep_missing: bool
+    ) -> NDArray[np.float32]:
+        d = self.n_columns
+        low = np.full(d, -np.inf) if self.low is None else self.low
+        high = np.full(d, np.inf) if self.high is None else self.high
+        grid = np.empty(columns.shape, dtype=np.float32)
+        kernels.rows_to_grid(
+            columns, low, high, self.centre, self.scale, self._largest, GRID, keep_missing, grid
+        )
+        return grid
 
     def to_grid_tensor(self, columns: Any) -> Any:
         """Convert a tensor on a device, as `to_grid` does."""
@@ -253,6 +263,10 @@ class IncompleteRows:
         grid = self.domain.to_grid(np.where(missing, self.domain.centre[:, None], columns))
         grid[missing] = np.nan
         return grid
+
+    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
+        """Convert cells as `to_grid` does, compiled, in single precision."""
+        return self.domain._compiled_grid(columns, kernels, keep_missing=True)
 
 
 def norm_squared(columns: NDArray[np.float64]) -> NDArray[np.float64]:

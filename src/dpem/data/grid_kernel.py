@@ -1,4 +1,4 @@
-"""The compiled form of `Domain.to_grid`."""
+"""Compiled forms of the maps from rows to their grids."""
 
 from __future__ import annotations
 
@@ -8,16 +8,28 @@ import numpy as np
 
 from dpem._compiled import compiled
 
-__all__ = ["to_grid"]
+__all__ = ["cells_to_grid", "rows_to_grid"]
 
 _CHUNK = 256
 
 
 @compiled()
-def to_grid(
-    columns: Any, low: Any, high: Any, centre: Any, scale: Any, largest: float, grid: float, out: Any
+def rows_to_grid(
+    columns: Any,
+    low: Any,
+    high: Any,
+    centre: Any,
+    scale: Any,
+    largest: float,
+    grid: float,
+    keep_missing: bool,
+    out: Any,
 ) -> None:
-    """Write the grid rows of a block to `out`. Without bounds, `low` and `high` are infinite."""
+    """Write the grid rows of cells (columns, rows) to `out`. Without bounds, `low` and `high` are infinite.
+
+    With `keep_missing`, a cell that is not finite becomes NaN, and counts as the centre. Otherwise its row
+    becomes zero.
+    """
     d, n_rows = columns.shape
     u = np.empty((d, _CHUNK))
     length = np.empty(_CHUNK)
@@ -32,6 +44,8 @@ def to_grid(
             lowest, highest, middle, width = low[a], high[a], centre[a], scale[a]
             for i in range(n):
                 cell = columns[a, start + i]
+                if keep_missing:
+                    cell = cell if cell - cell == 0.0 else middle
                 good[i] = good[i] and cell - cell == 0.0  # finite
                 cell = cell if cell > lowest else lowest
                 cell = cell if cell < highest else highest
@@ -55,3 +69,21 @@ def to_grid(
         for a in range(d):
             for i in range(n):
                 out[a, start + i] = u[a, i] if good[i] else 0.0
+        if keep_missing:
+            for a in range(d):
+                for i in range(n):
+                    cell = columns[a, start + i]
+                    if not cell - cell == 0.0:
+                        out[a, start + i] = np.nan
+
+
+@compiled()
+def cells_to_grid(columns: Any, low: Any, step: Any, grid: float, out: Any) -> None:
+    """Write the grid cells of columns to `out`; NaN stays NaN."""
+    d, n_rows = columns.shape
+    for a in range(d):
+        lowest, width = low[a], step[a]
+        for i in range(n_rows):
+            cell = np.rint((columns[a, i] - lowest) / width)
+            cell = 0.0 if cell < 0.0 else cell
+            out[a, i] = grid if cell > grid else cell

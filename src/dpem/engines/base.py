@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import numpy as np
 
 from dpem import _compiled
+from dpem._compiled import kernel_module
 from dpem._threads import one_thread
 from dpem.data.sources.memory import BLOCK_CELLS
 from dpem.data.sources.streams import StreamedRows
@@ -80,7 +81,12 @@ class ClusterRows(StreamedRows):
 
 
 def grid_rows(rows: TableRows, grid: RowGrid) -> list[NDArray[np.float32]]:
-    """Turn rows into one array of grid rows, or none; single precision holds their integers up to 2^24."""
+    """Convert rows to one array of grid rows, or none; single precision holds their integers up to 2^24."""
+    kernels = kernel_module("dpem.data.grid_kernel", rows.n_rows * rows.n_columns)
+    to_single = getattr(grid, "to_single", None)
+    if kernels is not None and to_single is not None:
+        cells = rows.matrix()
+        return [to_single(rows.block() if cells is None else cells, kernels)]
     blocks = [grid.to_grid(block).astype(np.float32) for block in rows.blocks()]
     return [np.concatenate(blocks, axis=1)] if len(blocks) > 1 else blocks
 

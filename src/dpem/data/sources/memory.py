@@ -180,6 +180,21 @@ class TableRows(RowSource):
                     block[j] = found if self._of_findings else values
         return block
 
+    def matrix(self) -> NDArray[np.float64] | None:
+        """Return a view (columns, rows) of float64 cells at even distances in memory, else None."""
+        first = self._columns[0]
+        if self.schema is not None or not all(
+            column.dtype == np.float64 and column.strides == first.strides for column in self._columns
+        ):
+            return None
+        places = np.array([column.__array_interface__["data"][0] for column in self._columns])
+        steps = np.diff(places)
+        if len(set(steps.tolist())) > 1:
+            return None
+        between = int(steps[0]) if len(steps) else 0
+        shape, strides = (self.n_columns, self.n_rows), (between, first.strides[0])
+        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+
     def null(self) -> NDArray[np.bool_]:
         """Return which cells are null before parsing, with shape (columns, rows)."""
         return np.stack([is_null(column) for column in self._columns])
