@@ -44,6 +44,35 @@ def _findings(cells, declared):
     return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).findings
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["F", "f", " m"], "They differ from a category in upper and lower case only."),
+        (["F", "f", "x"], "Some of them differ from a category"),
+        (["F", "x", "y"], None),
+    ],
+)
+def test_cells_that_differ_in_case_are_named(cells, expected):
+    words = " ".join(_findings(cells, {"kind": "categorical", "categories": ["F", "M"]}))
+    assert "outside the declared categories" in words
+    assert (expected in words) if expected else ("case" not in words)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('a,b\n1,2\n"3,4\n5,6\n7,8\n', "4 lines and 2 rows"),  # a quote that is not closed
+        ("a,b\n1,2\n\n3,4,5\n5,6", None),
+        ("a,b\r\n1,2\r\n3,4\r\n", None),
+    ],
+)
+def test_lines_within_quotes_are_named(text, expected, tmp_path):
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    number = {"kind": "integer", "bounds": [0, 9], "missing": True}
+    words = " ".join(check_table(tmp_path / "t.csv", Schema({"a": number, "b": number})).findings)
+    assert (expected in words) if expected else ("lines" not in words)
+
+
 def test_the_share_of_unreadable_cells():
     assert checked(["1,234", "n.d."], NUMBER | {"thousands": ","}).unreadable == 0.5
 

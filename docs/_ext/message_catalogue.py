@@ -231,6 +231,12 @@ EXAMPLES: dict[str, Example] = {
         """,
         "Accept the smaller model, or use the epsilon that the message names.",
     ),
+    "LargeEpsilonWarning": Example(
+        """
+        dpem.KMeans(2, epsilon=50.0, bounds=(0, 100)).fit(X)
+        """,
+        "Choose an epsilon from 0.1 to 1, or at most 10; use fewer clusters or more rows against the noise.",
+    ),
     "NoLedgerWarning": Example(
         """
         for _ in range(2):

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpem import _validate
 from dpem.errors import OutputError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def check_writable(
 
 def _regular(path: str | os.PathLike[str]) -> Path:
     """Resolve links and return the target; raise if something other than a regular file is there."""
-    target = Path(path).resolve()
+    target = _validate.path(path).resolve()
     if target.exists() and not target.is_file():
         kind = "a folder" if target.is_dir() else "not a regular file"
         raise OutputError(

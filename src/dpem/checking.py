@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem.data.cells import is_arrow
+from dpem.data.cells import category_key, is_arrow
 from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, NUMBERS, OUTSIDE, UNREADABLE
 from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
+from dpem.data.sources.files import FileRows
 from dpem.engines import engine_for, open_rows
 from dpem.engines.base import ClusterRows
 from dpem.errors import InvalidArgumentError
@@ -227,11 +228,14 @@ def check_table(
     engine.close()
     n_rows = int(counts[0].sum())
     remedies = _remedies(source, schema, counts[:, UNREADABLE])
+    cased = _differ_in_case(source, schema, counts[:, OUTSIDE])
     columns = tuple(
         _column_check(column, counts[j], by_level[j].ravel(), remedies.get(j, ()))
         for j, column in enumerate(schema.columns)
     )
-    findings = [words for column in columns for words in _findings_of(column)]
+    findings = [
+        words for j, column in enumerate(columns) for words in _findings_of(column, cased.get(j, 0.0))
+    ]
     findings += _findings_of_table(source, schema, n_rows, person, rows_per_person)
     return TableCheck(n_rows, columns, tuple(findings))
 
@@ -278,7 +282,7 @@ def _column_check(
     )
 
 
-def _findings_of(column: ColumnCheck) -> list[str]:
+def _findings_of(column: ColumnCheck, cased: float) -> list[str]:
     found = []
     name = column.name
     if column.absent > 0:
@@ -298,7 +302,11 @@ def _findings_of(column: ColumnCheck) -> list[str]:
             f"{name}: {_percent(column.unreadable)} of the cells cannot be read as {column.kind}.{how}"
         )
     if column.outside > 0:
-        found.append(f"{name}: {_percent(column.outside)} of the cells are outside the declared categories.")
+        which = "They" if cased == 1 else "Some of them"
+        how = f" {which} differ from a category in upper and lower case only." if cased else ""
+        found.append(
+            f"{name}: {_percent(column.outside)} of the cells are outside the declared categories.{how}"
+        )
     clipped = column.below + column.above
     if clipped > _CLIPPED:
         found.append(f"{name}: {_percent(clipped)} of the cells are clipped at a bound.")
@@ -330,6 +338,12 @@ def _findings_of_table(
                 f"{person}: {_percent(above / max(len(counts), 1))} of the persons have more than "
                 f"{rows_per_person} row{'s' * (rows_per_person > 1)}; a fit leaves out the rows above that."
             )
+    n_lines = source.n_lines if isinstance(source, FileRows) else None
+    if n_lines is not None and n_lines > n_rows:
+        found.append(
+            f"The files have {n_lines:,} lines and {n_rows:,} rows. Either quoted cells contain line breaks, "
+            f"or a quote is opened and not closed and swallows the lines after it."
+        )
     if n_rows == 0:
         found.append("The table has no rows.")
     return found
@@ -352,7 +366,21 @@ def _percent(share: float) -> str:
 
 def _remedies(source: RowSource, schema: Schema, unreadable: NDArray[np.int64]) -> dict[int, tuple[str, ...]]:
     """Return lines of the schema with which most of the unreadable cells can be read."""
-    wanted = {j: _Sample(schema.columns[j]) for j in np.flatnonzero(unreadable).tolist()}
+    samples = _samples(source, schema, unreadable, UNREADABLE)
+    return {j: sample.remedies for j, sample in samples.items()}
+
+
+def _differ_in_case(source: RowSource, schema: Schema, outside: NDArray[np.int64]) -> dict[int, float]:
+    """Return the share of cells outside the categories that differ from one in upper and lower case only."""
+    samples = _samples(source, schema, outside, OUTSIDE)
+    return {j: sample.cased for j, sample in samples.items()}
+
+
+def _samples(
+    source: RowSource, schema: Schema, counts: NDArray[np.int64], finding: int
+) -> dict[int, _Sample]:
+    """Return the first cells of each column with a finding, where it occurs."""
+    wanted = {j: _Sample(schema.columns[j], finding) for j in np.flatnonzero(counts).tolist()}
     if not wanted or isinstance(source, ClusterRows):
         return {}
     for piece in source.pieces():
@@ -360,14 +388,14 @@ def _remedies(source: RowSource, schema: Schema, unreadable: NDArray[np.int64]) 
             sample.add(piece._columns[j])
         if all(sample.is_full for sample in wanted.values()):
             break
-    return {j: sample.remedies for j, sample in wanted.items()}
+    return wanted
 
 
 class _Sample:
-    """The first unreadable cells of a column."""
+    """The first cells of a column with one finding, such as unreadable ones."""
 
-    def __init__(self, column: Column) -> None:
-        self._column = column
+    def __init__(self, column: Column, finding: int) -> None:
+        self._column, self._finding = column, finding
         self._cells: list[Any] = []
 
     @property
@@ -375,8 +403,15 @@ class _Sample:
         return len(self._cells) >= _SAMPLED
 
     def add(self, cells: Any) -> None:
-        lost = np.flatnonzero(self._column.parse(cells)[1] == UNREADABLE)[: _SAMPLED - len(self._cells)]
+        lost = np.flatnonzero(self._column.parse(cells)[1] == self._finding)[: _SAMPLED - len(self._cells)]
         self._cells += cells.take(lost).to_pylist() if is_arrow(cells) else cells[lost].tolist()
+
+    @property
+    def cased(self) -> float:
+        """The share of cells that differ from a category in upper and lower case only."""
+        known = {category_key(category).casefold() for category in self._column.categories or ()}
+        keys = [category_key(cell).casefold() for cell in self._cells]
+        return sum(key in known for key in keys) / max(len(keys), 1)
 
     @cached_property
     def remedies(self) -> tuple[str, ...]:

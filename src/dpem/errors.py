@@ -27,6 +27,7 @@
     ├── DataQualityWarning                   released counts show that the schema does not fit the rows
     ├── DeltaWarning                         delta is not below one over the number of rows
     ├── FewerComponentsWarning               noise allows fewer components than requested
+    ├── LargeEpsilonWarning                  epsilon is so large that the guarantee protects nobody
     ├── NoLedgerWarning                      several releases of this process were charged to no ledger
     ├── ModelWarning                         a plug-in model failed on released values
     ├── ResumedFitWarning                    a fit continues from the releases of an earlier run
@@ -59,6 +60,7 @@ __all__ = [
     "InsecureNoiseWarning",
     "InsufficientBudgetError",
     "InvalidArgumentError",
+    "LargeEpsilonWarning",
     "LedgerError",
     "LedgerTamperedError",
     "MissingExtraError",
@@ -214,6 +216,10 @@ class DeltaWarning(DpemWarning):
 
 class FewerComponentsWarning(DpemWarning):
     """Noise allows fewer components than requested, so fewer are fitted."""
+
+
+class LargeEpsilonWarning(DpemWarning):
+    """Epsilon is above 20: whoever knows a released model may be certain about a person of the table."""
 
 
 class NoLedgerWarning(DpemWarning):

@@ -51,7 +51,7 @@ ODD = FITS[:-1:20]
 def test_unusual_tables_are_as_safe_as_others(name, adjacency):
     """Tables have hostile rows, one row, one row many times, or none; `make audit` tests every fit so."""
     for base in _BASES[1:]:
-        if _has_base(name, adjacency, base):
+        if _has_base(TRIALS[name], adjacency, base):
             finding = perform(Attack("replay", name, adjacency, TRIALS[name].epsilon, base))
             assert finding.passed, finding.text
 

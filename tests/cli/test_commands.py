@@ -174,6 +174,18 @@ def test_other_models_can_be_fitted(ward, tmp_path, capsys, model):
     assert called(capsys, "report", output, "-o", tmp_path / "r.html").code == 0
 
 
+def test_estimated_bounds_without_a_ledger_give_no_warning_of_many_releases(ward, tmp_path, capsys):
+    """Bounds and model are one fit, whose guarantee states both; the note says that no ledger was charged."""
+    schema = tmp_path / "s.json"
+    columns = {"age": {"kind": "integer", "bounds": [0, 110]}, "bmi": {"kind": "continuous"}}
+    schema.write_text(json.dumps(columns))
+    arguments = ["fit", ward / "patients.csv", "-s", schema, "-k", 2, "-e", 2, "--estimate-bounds", 0.2]
+    fitted = called(capsys, *arguments, "-o", tmp_path / "m.dpem")
+    assert fitted.code == 0
+    assert "private releases in this process" not in fitted.err
+    assert "No ledger was charged" in fitted.err + fitted.out
+
+
 def test_estimated_bounds_cost_a_share_of_epsilon(ward, tmp_path, capsys):
     """A ledger whose cap is the stated epsilon covers bounds and model together."""
     schema, ledger, output = tmp_path / "s.json", tmp_path / "l.ledger", tmp_path / "m.dpem"

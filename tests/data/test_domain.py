@@ -1,11 +1,13 @@
 """The public domain: rows become bounded integers, one at a time, and never raise."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+import dpem
 from dpem import Schema
 from dpem.data import Domain
 from dpem.data.domain import GRID, onto_grid
@@ -62,7 +64,7 @@ def test_the_whole_box_and_ball_are_used():
 
 def test_round_trip_and_clipping():
     """Rows inside the bounds return within a grid step; values outside return as the bounds."""
-    domain = Domain.from_arguments(2, bounds=([0, 70], [120, 220]))
+    domain = Domain.from_arguments(2, bounds=(np.array([0, 70]), np.array([120, 220])))
     rows = np.array([[30.0, 119.0, 500.0, -3.0], [80.0, 219.0, 100.0, 1e9]])
     back = domain.from_grid(domain.to_grid(rows).T).T
     step = domain.radius / GRID
@@ -87,13 +89,73 @@ def test_description_for_the_statement():
     assert Domain.from_arguments(1, schema=schema).source == "schema"
 
 
+def test_bounds_by_name_are_those_of_the_columns():
+    bounds = {"dose": [18, 110], "age": (10, 60)}
+    low, high = Domain.from_arguments(2, bounds=bounds, names=["age", "dose"]).box
+    assert (low.tolist(), high.tolist()) == ([10, 18], [60, 110])
+
+
+@pytest.mark.parametrize("pair", [[(10, 60), (18, 110)], ([10, 60], [18, 110]), ((0, 70), (120, 220))])
+def test_bounds_of_two_columns_that_have_two_readings_are_refused(pair):
+    """One pair for each column looks like lower and upper bounds, which would clip most rows away."""
+    with pytest.raises(InvalidArgumentError) as caught:
+        Domain.from_arguments(2, bounds=pair, names=["age", "dose"])
+    assert "lower and upper" in str(caught.value)
+    assert "one pair per column" in str(caught.value)
+    assert "bounds={'age': (low, high), 'dose': (low, high)}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        (np.array([10, 60]), np.array([18, 110])),
+        ([0, 0], [120, 60]),  # a pair (0, 0) would be empty
+        [(0, 1), (1, 2)],  # both readings are the same
+    ],
+)
+def test_bounds_with_one_reading_are_lower_and_upper_bounds(bounds):
+    low, high = Domain.from_arguments(2, bounds=bounds).box
+    assert (low.tolist(), high.tolist()) == tuple(np.array(bound, dtype=float).tolist() for bound in bounds)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "names", "message"),
+    [
+        ({"age": (0, 1)}, None, "columns without names"),
+        ({"age": (0, 1)}, ["age", "dose"], "no bounds for 'dose'"),
+        ({"age": (0, 1), "dos": (0, 1)}, ["age", "dose"], "Did you mean 'dose'"),
+        ({"age": (0, 1), "dose": 3}, ["age", "dose"], r"bounds \(low, high\) for column 'dose'"),
+        ({"age": (0, 1), "dose": (3, 2)}, ["age", "dose"], "low < high, got .3.0, 2.0. for column 'dose'"),
+    ],
+)
+def test_bad_bounds_by_name(bounds, names, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        Domain.from_arguments(2, bounds=bounds, names=names)
+
+
+@pytest.mark.parametrize(
+    "bounds", [{"a": (-3, 3), "b": (-3, 4)}, (np.array([-3.0, -2.0]), np.array([-1.0, 4.0]))]
+)
+def test_a_model_with_bounds_by_name_or_in_arrays_is_saved_and_loaded(bounds, tmp_path):
+    rows = pd.DataFrame(np.random.default_rng(0).normal(size=(3000, 2)), columns=["a", "b"])
+    model = dpem.GaussianMixture(1, epsilon=5.0, bounds=bounds, random_state=0).fit(rows)
+    model.save(tmp_path / "model.dpem")
+    again = dpem.load(tmp_path / "model.dpem")
+    np.testing.assert_array_equal(again.sample(5, random_state=1), model.sample(5, random_state=1))
+    assert again.privacy_.bounds == model.privacy_.bounds
+    assert dpem.plan(again, 3000, columns=["a", "b"]).n_rows == 3000
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "exactly one of bounds, data_norm and schema, got none.*age, dose"),
-        ({"bounds": (0, 1), "data_norm": 1.0}, "got bounds and data_norm"),
-        ({"bounds": (1, 0)}, "low < high, got 1 and 0 for column x0"),
-        ({"bounds": ([0, 0], [1, 0])}, "for column x1"),
+        ({}, "exactly one of bounds, data_norm and schema, got none.*'age', 'dose'.*schema=dpem.Schema"),
+        (
+            {"bounds": (0, 1), "data_norm": 1.0},
+            "got bounds and data_norm. Leave out bounds:",
+        ),
+        ({"bounds": (1, 0)}, "low < high, got .1.0, 0.0. for column 'age'"),
+        ({"bounds": ([0, 0], [1, 0])}, "for column 'dose'"),
         ({"bounds": (0, np.inf)}, "finite bounds"),
         ({"bounds": (0, np.nan)}, "finite bounds"),
         ({"bounds": ([0, 0, 0], 1)}, "bounds for 2 columns"),

@@ -303,7 +303,7 @@ def test_a_list_of_tables_is_refused(wrong):
 def test_lazy_tables_are_refused_with_a_remedy():
     import polars as pl
 
-    with pytest.raises(InvalidArgumentError, match=r"LazyFrame. Collect it, or give a function"):
+    with pytest.raises(InvalidArgumentError, match=r"LazyFrame. Collect it, or pass a function"):
         open_rows(pl.LazyFrame({"a": [1]}))
 
 

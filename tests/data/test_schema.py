@@ -458,3 +458,15 @@ def test_the_fraction_of_rows_that_are_not_as_declared():
     table = pd.DataFrame({"age": ["30"] * 6000 + ["130"] * 2000 + ["old"] * 2000, "sex": ["F"] * 10_000})
     share = dpem.clipped_fraction(table, epsilon=1.0, schema=PATIENTS.select(["age", "sex"]))
     assert abs(share.value - 0.4) < 0.02
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ({"kind": "integer", "bound": [0, 1]}, "from_rows,.*Did you mean 'bounds'"),
+        ({"kind": "int"}, "Did you mean 'integer'"),
+    ],
+)
+def test_a_slip_of_the_pen_is_answered_with_the_right_word(declared, expected):
+    with pytest.raises(InvalidArgumentError, match=expected):
+        Schema({"x": declared})

@@ -104,6 +104,11 @@ def test_one_cell_of_a_list_never_raises(cell):
     np.testing.assert_array_equal(ragged, [[1, np.nan, np.nan, 5], [2.5, np.nan, np.nan, 1]])
 
 
+def test_a_mapping_of_columns_is_refused_with_a_remedy():
+    with pytest.raises(InvalidArgumentError, match=r"mapping of columns\. Pass a DataFrame"):
+        TableRows({"a": [1, 2]})
+
+
 def test_masked_cells_are_nan():
     masked = np.ma.masked_array([[1, 2], [3, 4]], mask=[[0, 1], [0, 0]])
     np.testing.assert_array_equal(TableRows(masked).block(), [[1, 3], [np.nan, 4]])

@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import pickle
 import tomllib
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +12,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import dpem
 from dpem import Ledger, paper
 from dpem.data import Domain, TableRows
 from dpem.engines import LocalEngine
 from dpem.engines.totals import IntegerTotal
-from dpem.errors import InsufficientBudgetError, InvalidArgumentError, OtherReleaseError, PlanViolationError
+from dpem.errors import (
+    InsufficientBudgetError,
+    InvalidArgumentError,
+    LargeEpsilonWarning,
+    OtherReleaseError,
+    PlanViolationError,
+)
 from dpem.fitting.centres import plan_kmeans
 from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.gate.progress import listening
@@ -550,3 +558,17 @@ def test_low_bits_are_dropped_entry_by_entry():
     many = IntegerTotal(2)
     many._high += 2**44  # 2^64 in all
     assert many.value(np.array([0, 20])).tolist() == [2**62 - 1, 2**44]
+
+
+def test_an_epsilon_that_protects_nobody_gives_a_warning_before_the_charge(tmp_path):
+    """Turned into an error, the warning leaves the ledger uncharged; a plan lists it."""
+    ledger = dpem.Ledger.create(tmp_path / "l", name="l", cap_epsilon=100.0, cap_delta=1e-6)
+    rows, model = np.zeros((100, 2)), dpem.KMeans(1, epsilon=21.0, data_norm=1.0, ledger=ledger)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LargeEpsilonWarning)
+        with pytest.raises(LargeEpsilonWarning, match="epsilon=21 protects nobody"):
+            model.fit(rows)
+        assert ledger.history() == []
+        model.set_params(epsilon=20.0).fit(rows)
+    planned = dpem.plan(model.set_params(epsilon=21.0), 100, columns=2)
+    assert any("protects nobody" in words for words in planned.warnings)

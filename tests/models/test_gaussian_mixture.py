@@ -132,6 +132,23 @@ def test_few_rows_never_raise(n, covariance_type, adjacency):
     assert (np.linalg.norm(model.means_, axis=1) <= 1 + 1e-9).all()
 
 
+def test_an_epsilon_that_protects_nothing_is_not_advised():
+    """A warning that would need an epsilon above 20 advises fewer components or more rows."""
+    outlook = dpem.plan(GaussianMixture(9, epsilon=0.5, bounds=(0, 1)), 300, columns=6)
+    (words,) = [words for words in outlook.warnings if "n_components" in words]
+    assert "which protects nothing. Use fewer components, more rows," in words
+    assert "use epsilon" not in words
+
+
+def test_no_warning_advises_the_current_epsilon():
+    """The advised epsilon and number of rows exceed the current ones, as written."""
+    for n in range(2000, 9000, 500):
+        for words in dpem.plan(GaussianMixture(1, epsilon=0.02, bounds=(0, 1)), n, columns=3).warnings:
+            if "Remedies" in words:
+                assert float(words.split("epsilon of about ")[1].split(",")[0]) > 0.02
+                assert " 1 times the rows" not in words
+
+
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
 def test_fewer_components_give_a_warning():
     """The warning states the number of fitted components and an epsilon that suffices for all of them."""

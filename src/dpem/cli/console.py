@@ -31,6 +31,7 @@ from dpem.errors import (
     InsufficientBudgetError,
     LedgerError,
     ModelFileError,
+    NoLedgerWarning,
     OutputError,
     ResumeFileError,
 )
@@ -319,6 +320,7 @@ def _showing_warnings(console: Console) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", DpemWarning)
+        warnings.simplefilter("ignore", NoLedgerWarning)  # a command is one fit, and notes that it has none
         warnings.showwarning = lambda message, *_, **__: console.warn(str(message))
         yield
 

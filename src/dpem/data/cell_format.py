@@ -124,7 +124,7 @@ def declared_format(name: str, kind: str, declared: Mapping[str, Any]) -> CellFo
     if given.get("thousands") is not None and given["thousands"] == given.get("decimal", "."):
         raise InvalidArgumentError(
             f"Expected a thousands separator other than the decimal one for column {name!r}, got "
-            f"{given['thousands']!r} for both. Declare decimal as well, such as decimal=','."
+            f"{_validate.shown(given['thousands'])} for both. Declare decimal as well, such as decimal=','."
         )
     if "na_values" in given and not declared.get("missing", False):
         raise InvalidArgumentError(
@@ -138,8 +138,8 @@ def declared_format(name: str, kind: str, declared: Mapping[str, Any]) -> CellFo
     both = {word.lower() for word in words.true} & {word.lower() for word in words.false}
     if kind == "boolean" and both:
         raise InvalidArgumentError(
-            f"Expected different words for true and false of column {name!r}, got {sorted(both)} for both. "
-            f"Declare both true=[...] and false=[...]."
+            f"Expected different words for true and false of column {name!r}, got "
+            f"{_validate.shown_names(sorted(both))} for both. Declare both true=[...] and false=[...]."
         )
     _check_times(name, kind, given)
     return CellFormat(**given)
@@ -160,7 +160,7 @@ def _check_times(name: str, kind: str, given: dict[str, Any]) -> None:
     if kind in TIMES:
         resolution = given.setdefault("resolution", default_resolution(kind))
         allowed = ("day",) if kind == "date" else tuple(RESOLUTIONS)
-        if resolution not in allowed:
+        if not isinstance(resolution, str) or resolution not in allowed:
             remedy = "The resolution of dates is always a day: leave it out." if kind == "date" else ""
             what = f"one of {', '.join(allowed)} for column {name!r}"
             raise _validate.fail(what, "resolution", resolution, remedy)

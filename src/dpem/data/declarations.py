@@ -14,6 +14,7 @@ from dpem.data.cell_format import KEYS as FORMAT_KEYS
 from dpem.data.cell_format import CellFormat, declared_format
 from dpem.data.cells import category_key
 from dpem.data.column import _CHARGE, KINDS, LARGEST, NUMBERS, OTHER, Column, default_outside
+from dpem.data.table_types import did_you_mean
 from dpem.data.times import TIMES, time_steps
 from dpem.errors import InvalidArgumentError
 
@@ -39,16 +40,17 @@ def declared_column(name: Any, declared: Any) -> Column:
     _validate.text(name, "column name")
     if not isinstance(declared, Mapping):
         raise _validate.fail(
-            f"a mapping for column {name!r}",
-            name,
+            f"a mapping for column {_validate.shown(name)}",
+            "declaration",
             declared,
             'Pass a mapping such as {"kind": "continuous", "bounds": [0, 1]}.',
         )
-    unknown = [_validate.shown(key) for key in declared if key not in _KEYS]
+    unknown = [key for key in declared if key not in _KEYS]
     if unknown:
         raise InvalidArgumentError(
-            f"Expected kind, bounds, categories, missing, unit, outside, {', '.join(FORMAT_KEYS)} for "
-            f"column {name!r}, got the unknown {', '.join(sorted(unknown))}. Correct or remove it."
+            f"Expected kind, bounds, categories, missing, unit, outside, from_rows, {', '.join(FORMAT_KEYS)} "
+            f"for column {name!r}, got the unknown {', '.join(sorted(map(_validate.shown, unknown)))}. "
+            f"{did_you_mean(unknown, sorted(_KEYS))}Correct or remove it."
         )
     kind = _validate.one_of(declared.get("kind"), f"kind of column {name!r}", KINDS)
     for key, allowed in (
@@ -68,7 +70,7 @@ def declared_column(name: Any, declared: Any) -> Column:
     if declared.get("bounds") is not None:
         given = declared["bounds"]
         shown = list(map(str, given)) if kind in TIMES and isinstance(given, list | tuple) else None
-        bounds = _bounds(name, _in_steps(name, kind, cell_format, given), shown)
+        bounds = _bounds(name, given, _in_steps(name, kind, cell_format, given), shown)
     if kind == "integer" and bounds is not None and any(bound != round(bound) for bound in bounds):
         raise _validate.fail(f"whole numbers as bounds of column {name!r}", "bounds", list(bounds))
     categories: tuple[Any, ...] | None = (False, True) if kind == "boolean" else None
@@ -119,35 +121,43 @@ def _origin(name: str, declared: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _in_steps(name: str, kind: str, cell_format: CellFormat, declared: Any) -> Any:
+def _in_steps(name: str, kind: str, cell_format: CellFormat, given: Any) -> Any:
     """Convert bounds of dates, times and durations to numbers of steps; leave other bounds unchanged."""
-    if isinstance(declared, np.ndarray):
-        declared = list(declared)
+    declared = list(given) if isinstance(given, np.ndarray) else given
     if kind not in TIMES or not isinstance(declared, Sequence) or isinstance(declared, str):
         return declared
     steps = []
     for bound in declared:
         try:
             steps.append(time_steps(bound, kind, str(cell_format.resolution), None))
-        except (TypeError, ValueError, OverflowError) as error:
-            form = "'1 day, 2:30:00', or numbers," if kind == "duration" else "'2024-01-31'"
-            raise _validate.fail(f"bounds of column {name!r} such as {form}", "bounds", str(bound)) from error
+        except (TypeError, ValueError, OverflowError):
+            form = "'1 day, 2:30:00', or numbers" if kind == "duration" else "'2024-01-31'"
+            pair = type(given) in (list, tuple) and len(given) == 2 and isinstance(bound, str)
+            raise _validate.fail(
+                f"bounds of column {name!r} such as {form}", "bounds", bound if pair else given
+            ) from None
     return steps
 
 
-def _bounds(name: str, declared: Any, shown: Any = None) -> tuple[float, float]:
+def _bounds(name: str, declared: Any, steps: Any, shown: Any = None) -> tuple[float, float]:
     try:
-        low, high = declared
-    except (TypeError, ValueError) as error:
+        low, high = tuple("" if isinstance(declared, str | Mapping) else steps)
+    except (TypeError, ValueError):
         raise _validate.fail(
             f"bounds [low, high] for column {name!r}",
             "bounds",
             declared,
             "Declare the range of possible values, from public knowledge.",
-        ) from error
-    low, high = _validate.real(low, f"bounds of {name!r}"), _validate.real(high, f"bounds of {name!r}")
+        ) from None
+    try:
+        low, high = _validate.real(low, "bounds"), _validate.real(high, "bounds")
+    except InvalidArgumentError:
+        raise _validate.fail(f"numbers as bounds of {name!r}", "bounds", declared) from None
     if not -np.inf < low < high < np.inf:
-        raise _validate.fail(f"finite bounds low < high for column {name!r}", "bounds", shown or [low, high])
+        expected = f"finite bounds low < high for column {name!r}"
+        if shown is not None:  # dates and times, which were parsed
+            raise InvalidArgumentError(f"Expected {expected}, got bounds={shown}.")
+        raise _validate.fail(expected, "bounds", [low, high])
     if max(-low, high) > LARGEST or high - low < 1 / LARGEST:
         raise _validate.fail(
             f"bounds within {LARGEST:g} and at least {1 / LARGEST:g} apart for column {name!r}",
@@ -173,7 +183,7 @@ def _categories(name: str, declared: Any) -> tuple[Any, ...]:
     doubled = sorted(key for key, count in Counter(keys).items() if count > 1)
     if doubled:
         raise InvalidArgumentError(
-            f"Expected different categories of column {name!r}, got {', '.join(map(repr, doubled))} more "
+            f"Expected different categories of column {name!r}, got {_validate.shown_names(doubled)} more "
             f"than once. List each once: a number and its text are the same category."
         )
     if len(categories) < 2:

@@ -8,12 +8,15 @@ order, so that no row can change the bits of another.
 
 from __future__ import annotations
 
+import numbers
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpem import _validate
+from dpem.data.table_types import did_you_mean, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -27,6 +30,10 @@ __all__ = ["GRID", "Domain", "IncompleteRows", "RowGrid", "norm_squared"]
 
 GRID_BITS = 24
 GRID = 2.0**GRID_BITS
+_BOUNDS_REMEDY = (
+    "Pass bounds=(low, high), each a number or one number per column, or a mapping of column names to pairs, "
+    'such as bounds={"age": (0, 120)}.'
+)
 _SMALLEST_RADIUS = 1e-100  # squares of smaller numbers underflow
 
 
@@ -81,6 +88,9 @@ class Domain:
     ) -> Domain:
         """Build the domain from exactly one of the arguments `bounds`, `data_norm` and `schema`.
 
+        `bounds` is a pair (low, high), each a number or one number per column, or a mapping of the names of
+        the columns to their pairs.
+
         With `keep_distances`, the box of the bounds is enclosed in a ball in the user's units. Without, every
         column is scaled by its own bounds, so that columns with small units count as much as others.
         """
@@ -88,18 +98,24 @@ class Domain:
             n for n, v in (("bounds", bounds), ("data_norm", data_norm), ("schema", schema)) if v is not None
         ]
         if len(given) != 1:
-            columns = f" for {', '.join(map(str, names))}" if names is not None else ""
+            columns = f" for {_validate.shown_names(names)}" if names is not None else ""
+            what = (
+                f"Declare public limits{columns}, best in schema=dpem.Schema({{...}}), which also states "
+                f"kinds and units; or pass bounds=(low, high) with numbers or one per column, or "
+                f"data_norm=R for rows of norm at most R. dpem never infers limits from the data."
+                if not given
+                else f"Leave out {' and '.join(given[:-1])}: {given[-1]} suffices."
+            )
             raise InvalidArgumentError(
                 f"Expected exactly one of bounds, data_norm and schema, got {' and '.join(given) or 'none'}. "
-                f"Declare public limits{columns}, such as bounds=(low, high) with numbers or one per column, "
-                f"or data_norm=R for rows of norm at most R. dpem never infers limits from the data."
+                f"{what}"
             )
         if data_norm is not None:
             radius = _validate.within(data_norm, "data_norm", _SMALLEST_RADIUS, 1 / _SMALLEST_RADIUS)
             return cls(np.zeros(n_columns), np.full(n_columns, radius), None, None)
         if schema is not None:
-            bounds = schema.bounds
-        low, high = _column_bounds(bounds, n_columns)
+            bounds, names = schema.bounds, schema.names
+        low, high = _column_bounds(bounds, n_columns, names)
         with np.errstate(all="ignore"):
             centre = (low + high) / 2
             widest = float((high - low).max())
@@ -286,19 +302,69 @@ def onto_grid(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(points * np.minimum(1.0, largest / np.maximum(norm, largest))))
 
 
-def _column_bounds(bounds: Any, n_columns: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    remedy = "Pass bounds=(low, high), each a number or one number per column."
+def _column_bounds(
+    bounds: Any, n_columns: int, names: Sequence[str] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lower and the upper bounds of all columns."""
+    named = [f"x{j}" for j in range(n_columns)] if names is None else list(map(str, names))
+    if isinstance(bounds, Mapping):
+        bounds = _by_name(bounds, names)
+    else:
+        _refuse_two_readings(bounds, n_columns, named)
     try:
-        low, high = bounds
+        low, high = tuple(bounds) if not isinstance(bounds, str | bytes) else ("", "")
         low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_columns,)) for b in (low, high))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgumentError(
-            f"Expected bounds for {n_columns} columns, got bounds of another form. {remedy}"
-        ) from error
+            f"Expected bounds for {n_columns} columns, got bounds of another form. {_BOUNDS_REMEDY}"
+        ) from None
     wrong = np.flatnonzero(~((low < high) & np.isfinite(low) & np.isfinite(high)))
     if wrong.size:
         j = int(wrong[0])
         raise InvalidArgumentError(
-            f"Expected finite bounds low < high, got {low[j]:g} and {high[j]:g} for column x{j}. {remedy}"
+            f"Expected finite bounds low < high, got {_validate.shown((low[j], high[j]))} for column "
+            f"{_validate.shown(named[j])}. {_BOUNDS_REMEDY}"
         )
     return low.copy(), high.copy()
+
+
+def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:
+    """Return the lower and the upper bounds from a mapping of column names to pairs."""
+    if names is None:
+        raise InvalidArgumentError(
+            "Expected columns with names for bounds by name, got columns without names. Pass a DataFrame, or "
+            "bounds=(low, high) with one number per column."
+        )
+    unknown, lacking = [name for name in bounds if name not in names], [n for n in names if n not in bounds]
+    if unknown or lacking:
+        what = f"unknown columns {_validate.shown_names(unknown)}" if unknown else ""
+        what += f"{' and ' if unknown and lacking else ''}no bounds for {listed(lacking)}" if lacking else ""
+        raise InvalidArgumentError(
+            f"Expected bounds for every column, got {what}. {did_you_mean(unknown, names)}Name each column "
+            f"of the table once."
+        )
+    pairs = [bounds[name] for name in names]
+    for name, pair in zip(names, pairs, strict=True):
+        if not isinstance(pair, list | tuple | np.ndarray) or np.shape(pair) != (2,):
+            raise _validate.fail(f"bounds (low, high) for column {_validate.shown(name)}", "bounds", pair)
+    return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+
+
+def _refuse_two_readings(bounds: Any, n_columns: int, names: Sequence[str]) -> None:
+    """Raise if the bounds of two columns may be (lows, highs), or one pair (low, high) for each column."""
+    if n_columns != 2 or not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        return
+    if not all(isinstance(part, list | tuple) and len(part) == 2 for part in bounds):
+        return
+    (a, b), (c, d) = bounds
+    if not all(isinstance(bound, numbers.Real) for bound in (a, b, c, d)):
+        return
+    if a < c and b < d and a < b and c < d and b != c:  # with b == c both readings are the same
+        first, second = map(_validate.shown, names)
+        raise InvalidArgumentError(
+            f"Expected bounds with one meaning, got two lists of two numbers. They may be lower and upper "
+            f"bounds (column {first} from {a:g} to {c:g}, {second} from {b:g} to {d:g}), or one pair per "
+            f"column ({first} from {a:g} to {b:g}, {second} from {c:g} to {d:g}). Pass a mapping such as "
+            f"bounds={{{first}: (low, high), {second}: (low, high)}}, or lower and upper bounds as arrays: "
+            f"bounds=(np.array([...]), np.array([...]))."
+        )

@@ -8,10 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from dpem import _validate
 from dpem.data.domain import Domain
 from dpem.data.fitted_columns import check_columns, keep_columns
 from dpem.data.schema import require_schema
 from dpem.data.sources.memory import TableRows
+from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -30,8 +32,8 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
 
     Parameters
     ----------
-    bounds : (low, high)
-        Public limits, each a number or one number for each column.
+    bounds : (low, high), or mapping of str to (low, high)
+        Public limits, each a number or one number for each column, or the pairs of columns by name.
     schema : Schema
         A schema of numbers or ordered categories, instead of bounds.
 
@@ -94,7 +96,12 @@ class BoundsScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
     def inverse_transform(self, X: Any) -> NDArray[np.float64]:
         """Convert scaled rows, or means of scaled rows, back to the units of the columns."""
         check_is_fitted(self)
-        scaled = np.asarray(X, dtype=np.float64)
+        scaled = _validate.array(X, "X")
+        width = len(self.data_min_)
+        if scaled.shape[-1:] != (width,):
+            raise InvalidArgumentError(
+                f"Expected X of shape (n, {width}), got shape {scaled.shape}. Pass one number per column."
+            )
         return np.asarray((1 - scaled) * self.data_min_ + scaled * self.data_max_)
 
     def __sklearn_tags__(self) -> Any:

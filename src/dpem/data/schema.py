@@ -7,7 +7,6 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +19,8 @@ from dpem.data.table_types import did_you_mean, kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
 __all__ = ["Column", "Schema", "require_schema"]
@@ -90,13 +91,16 @@ class Schema:
     @classmethod
     def from_columns(cls, columns: Sequence[Column], dataset: str | None = None) -> Schema:
         """Build a schema from columns."""
-        named = {} if dataset is None else {_DATASET: dataset}
+        named = {} if dataset is None else {_DATASET: _validate.text(dataset, _DATASET)}
+        given: Any = columns
+        if not isinstance(given, list | tuple) or not all(isinstance(column, Column) for column in given):
+            raise _validate.fail("a list of columns of schemas", "columns", given)
         return cls(named | {column.name: column.to_dict() for column in columns})
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Schema:
         """Read a schema from a TOML or JSON file with one table for each column."""
-        file = Path(path)
+        file = _validate.path(path, remedy="Pass the file of a schema, in TOML or JSON.")
         kind = _file_kind(file)
         try:
             content = file.read_text(encoding="utf-8")
@@ -117,7 +121,7 @@ class Schema:
         import tomli_w  # noqa: PLC0415  (rarely needed, so that `import dpem` stays fast)
 
         declared = self.to_dict()
-        is_toml = _file_kind(Path(path)) == "toml"
+        is_toml = _file_kind(_validate.path(path)) == "toml"
         content = tomli_w.dumps(declared) if is_toml else json.dumps(declared, indent=2)
         with replacing(path) as file:
             file.write_text(content + "\n", encoding="utf-8")
@@ -157,31 +161,36 @@ class Schema:
 
     def declare(self, columns: Mapping[str, Mapping[str, Any]]) -> Schema:
         """Return a copy of the schema in which these declarations are added or replaced."""
-        unknown = [name for name in columns if name not in self.names]
-        if unknown:
-            raise InvalidArgumentError(
-                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. "
-                f"{did_you_mean(unknown, self.names)}It has {listed(self.names)}."
-            )
+        given: Any = columns
+        if not isinstance(given, Mapping):
+            raise _validate.fail('a mapping such as {"age": {"bounds": [0, 120]}}', "columns", given)
+        self._require_names(list(columns))
         declared = self.to_dict()
         for name, changes in columns.items():
             if not isinstance(changes, Mapping):
-                raise _validate.fail(f"a mapping for column {name!r}", name, changes)
+                raise _validate.fail(f"a mapping for column {name!r}", "declaration", changes)
             declared[name] = declared[name] | dict(changes)
         return Schema(declared)
 
     def select(self, names: Sequence[str]) -> Schema:
         """Return the schema of some of the columns, in this order."""
         by_name = {column.name: column for column in self.columns}
-        if len(set(names)) != len(names):
-            raise _validate.fail("different columns", "names", list(names), "Name each column once.")
-        unknown = [name for name in names if name not in by_name]
+        given: Any = names
+        named = _validate.names(given, "names", 'Pass a list such as ["age", "bmi"].')
+        if len(set(named)) != len(named):
+            raise _validate.fail("different columns", "names", named, "Name each column once.")
+        self._require_names(named, shown=isinstance(given, list | tuple))
+        return Schema.from_columns([by_name[name] for name in named], self.dataset)
+
+    def _require_names(self, names: Sequence[Any], *, shown: bool = True) -> None:
+        """Raise if there is no column with one of these names; those in an array may be cells."""
+        unknown = [name for name in names if not isinstance(name, str) or name not in self.names]
         if unknown:
             raise InvalidArgumentError(
-                f"Expected columns of the schema, got {', '.join(map(repr, unknown))}. "
+                f"Expected columns of the schema, got "
+                f"{_validate.shown_names(unknown) if shown else 'other names'}. "
                 f"{did_you_mean(unknown, self.names)}It has {listed(self.names)}."
             )
-        return Schema.from_columns([by_name[name] for name in names], self.dataset)
 
     def filled(self) -> Schema:
         """Return the schema without missing cells: values replace them, as `Schema` describes."""
@@ -288,7 +297,7 @@ class Schema:
 def _file_kind(path: Path) -> str:
     kind = path.suffix.lower().lstrip(".")
     if kind not in {"toml", "json"}:
-        raise _validate.fail("a file that ends in .toml or .json", "path", str(path))
+        raise _validate.fail("a file that ends in .toml or .json", "path", path.name)
     return kind
 
 
@@ -296,5 +305,5 @@ def require_schema(schema: Any) -> Schema:
     """Return the argument if it is a schema, else raise."""
     if not isinstance(schema, Schema):
         remedy = "Pass dpem.Schema({...})." if isinstance(schema, Mapping) else ""
-        raise _validate.fail("a dpem.Schema", "schema", type(schema).__name__, remedy)
+        raise _validate.fail("a dpem.Schema", "schema", schema, remedy)
     return schema

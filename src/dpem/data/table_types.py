@@ -41,7 +41,7 @@ def is_name(name: Any) -> bool:
 
 def listed(names: Sequence[str], most: int = 20) -> str:
     """Format names for a message; of many, the first ones."""
-    shown = ", ".join(map(repr, names[:most]))
+    shown = ", ".join(map(_validate.shown, names[:most]))
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
 
 
@@ -60,7 +60,9 @@ def did_you_mean(wanted: Sequence[Any], found: Sequence[Any], *, exact: bool = F
     plain = {str(name).strip().casefold(): str(name) for name in found}
     close = []
     for name in wanted:
-        key = str(name).strip().casefold()
+        if not isinstance(name, str):
+            continue
+        key = name.strip().casefold()
         near = [key] if key in plain else []
         if not near and not exact:
             near = difflib.get_close_matches(key, plain, n=1, cutoff=0.75)
@@ -83,11 +85,11 @@ def _kind_of_type(name: Any, declared: Any) -> str:
             return kind
     try:
         letter = np.dtype(declared).kind
-    except TypeError as error:
+    except (TypeError, ValueError):
         raise InvalidArgumentError(
-            f"Expected a type such as int, float, bool or str for column {name!r}, got "
+            f"Expected a type such as int, float, bool or str for column {_validate.shown(name)}, got "
             f"{_validate.shown(declared)}."
-        ) from error
+        ) from None
     return _KIND_OF_LETTER.get(letter, "categorical")
 
 
@@ -117,7 +119,7 @@ def _table_kinds(table: Any) -> list[tuple[Any, str]]:
         raise doubled_names(error) from error
     raise InvalidArgumentError(
         f"Expected a table of pandas, polars or pyarrow, or a mapping of names to types, got "
-        f"{type(table).__name__}."
+        f"{_validate.described(table)}."
     )
 
 
@@ -138,7 +140,7 @@ def doubled_names(error: Exception) -> InvalidArgumentError:
 
 def doubled(names: Sequence[str]) -> InvalidArgumentError:
     """Return the error for column names that occur more than once; narwhals adds how often."""
-    which = ", ".join(map(str, names))
+    which = listed([str(name) for name in names])
     return InvalidArgumentError(
         f"Expected columns with different names, got duplicates: {which}. Rename or drop some columns."
     )

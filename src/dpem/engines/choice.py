@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from dpem import _validate
 from dpem.data import TableRows
+from dpem.data.schema import require_schema
 from dpem.data.sources.batches import BatchRows, dataset_batches
 from dpem.data.sources.files import FileRows, Files
 from dpem.data.sources.persons import LimitedRows
@@ -38,6 +40,10 @@ def open_rows(
     person : str, optional
         The column that identifies persons. It is supported for tables in memory, files and batches.
     """
+    if schema is not None:
+        require_schema(schema)
+    if person is not None:
+        _validate.text(person, "person", "Name the column that identifies persons.")
     home = type(data).__module__.partition(".")[0]
     if isinstance(data, str | os.PathLike) or _is_list_of_paths(data):
         data = Files(data)
@@ -45,7 +51,7 @@ def open_rows(
         return FileRows(data, schema, by_position=by_position, person=person)
     if person is not None and home in {"dask", "dask_expr", "pyspark", "torch"}:
         raise InvalidArgumentError(
-            f"Expected a table in memory, files or batches with person={person!r}, got a "
+            f"Expected a table in memory, files or batches with person={_validate.shown(person)}, got a "
             f"{type(data).__name__} of {home}. Drop each person's rows above the limit there (such as with a "
             f"window function), and pass rows_per_person= without person=."
         )
@@ -68,8 +74,8 @@ def open_rows(
         return BatchRows(data, schema, by_position=by_position, person=person)
     if hasattr(data, "__next__") or type(data).__name__ in {"LazyFrame", "DuckDBPyRelation"}:
         raise InvalidArgumentError(
-            f"Expected rows that can be read many times, got {type(data).__name__}. Collect it, or pass a "
-            f"function that opens it again on every call and returns an iterator of batches."
+            f"Expected rows that can be read many times, got {_validate.described(data)}. Collect it, or "
+            f"pass a function that opens it again on every call and returns an iterator of batches."
         )
     rows = TableRows(data, schema, by_position=by_position, person=person)
     if schema is not None:

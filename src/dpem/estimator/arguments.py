@@ -7,6 +7,8 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, cast
 
+import numpy as np
+
 from dpem import _validate
 
 __all__ = [
@@ -19,6 +21,7 @@ __all__ = [
     "optional",
     "positive",
     "stores_arguments",
+    "verbosity",
     "whole",
     "word",
 ]
@@ -69,9 +72,12 @@ def word(allowed: Collection[str]) -> Constraint:
 
 def boolean(value: Any, name: str) -> object:
     """Accept True or False."""
-    if value not in (True, False):
-        raise _validate.fail("True or False", name, value)
-    return value
+    return _validate.flag(value, name)
+
+
+def verbosity(value: Any, name: str) -> object:
+    """Accept True, False or a number of at least zero."""
+    return value if isinstance(value, bool | np.bool_) else _validate.integer(value, name, 0)
 
 
 def optional(constraint: Constraint) -> Constraint:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-import math
 import os
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -21,7 +21,7 @@ from dpem.data.sources.files import Files, file_head
 from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, WeakFitWarning
-from dpem.estimator.arguments import boolean, check_constraints
+from dpem.estimator.arguments import boolean, check_constraints, verbosity
 from dpem.estimator.data_quality import STAGE as QUALITY
 from dpem.estimator.data_quality import DataQuality, release_quality, with_quality_stage
 from dpem.estimator.planned_columns import Forecast, PlannedColumns, warn_of_noise
@@ -56,6 +56,9 @@ __all__ = [
     "PublicRandom",
     "public_random",
 ]
+
+
+_OF_LAST_FIT: Any = object()
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +107,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     quality, the privacy statement, saving, progress and warnings.
     """
 
-    _constraints: ClassVar[Constraints] = {"data_quality": boolean}
+    _constraints: ClassVar[Constraints] = {"data_quality": boolean, "verbose": verbosity}
 
     # Arguments of every estimator; each subclass repeats them in its own signature.
     epsilon: float
@@ -214,7 +217,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     @property
     def _plain(self) -> bool:
         """Whether the fit is non-private: epsilon = inf."""
-        return bool(self.epsilon == math.inf)
+        return _validate.is_infinite(self.epsilon)
 
     @property
     def _adjacency(self) -> Adjacency:
@@ -260,9 +263,10 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         schema.require_numbers(missing=self._allows_missing)
 
     def _domain(
-        self, n_columns: int, names: Sequence[str] | None = None, *, keep_distances: bool = True
+        self, n_columns: int, names: Sequence[str] | None = _OF_LAST_FIT, *, keep_distances: bool = True
     ) -> Domain:
-        """Return the public domain from the arguments."""
+        """Return the public domain from the arguments; the names are those of the last fit unless given."""
+        names = getattr(self, "feature_names_in_", None) if names is _OF_LAST_FIT else names
         return Domain.from_arguments(
             n_columns,
             bounds=self.bounds,
@@ -367,16 +371,22 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         """Return the names of the columns of a plan, if they are known, and their number."""
         names = None
         if self.schema is not None:
-            self._check_schema(self.schema)
+            self._check_schema(require_schema(self.schema))
             self.schema.require_complete()
             names = self.schema.names
+        elif named is None and isinstance(self.bounds, Mapping):
+            names = tuple(map(str, self.bounds))
         elif named is None:
-            sizes = {len(bound) for bound in self.bounds or () if hasattr(bound, "__len__")}
+            pair = self.bounds if isinstance(self.bounds, list | tuple | np.ndarray) else ()
+            sizes = {len(bound) for bound in pair if hasattr(bound, "__len__")}
             if len(sizes) != 1:
                 raise _validate.fail("the number of columns of the table", "columns", named)
             named = sizes.pop()
-        elif not isinstance(named, int):
-            names = tuple(map(str, named))
+        elif not isinstance(named, int | np.integer):
+            expected = "the number or the names of the columns"
+            names = tuple(
+                _validate.each(named, "columns", lambda name: _validate.text(name, "columns"), expected)
+            )
         return names, _validate.integer(named if names is None else len(names), "columns")
 
     def _planned_columns(self, public: PublicFacts, spread: Any = None) -> PlannedColumns:

@@ -16,12 +16,12 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.lib import format as npy
 
+from dpem import _validate
 from dpem._files import replacing
 from dpem.errors import InvalidArgumentError, ModelFileError
 
@@ -75,7 +75,7 @@ def write_model(
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a file that `write_model` wrote; nothing in the file is executed."""
-    file = Path(path)
+    file = _validate.path(path, remedy="Pass the file that save() wrote.")
     if not file.exists():
         raise ModelFileError(
             f"Expected a saved model, got path={str(path)!r}, which does not exist. Correct the path."

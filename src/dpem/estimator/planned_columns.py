@@ -108,7 +108,8 @@ class PlannedColumns:
         part, guessed = DEFAULT_SPREAD, {}
         if isinstance(spread, Mapping):
             guessed = {
-                name: _validate.positive(value, f"spread of {name!r}") for name, value in spread.items()
+                name: _validate.positive(value, f"spread of {_validate.shown(name)}")
+                for name, value in spread.items()
             }
         elif spread is not None:
             remedy = "Pass a share of the width of the bounds, such as 0.1."
@@ -116,7 +117,7 @@ class PlannedColumns:
         unknown = [name for name in guessed if name not in names]
         if unknown:
             raise InvalidArgumentError(
-                f"Expected columns of the plan in spread, got {', '.join(map(repr, unknown))}. The plan has "
+                f"Expected columns of the plan in spread, got {_validate.shown_names(unknown)}. The plan has "
                 f"{', '.join(map(repr, names[:20]))}."
             )
         deviations = part * (high - low)
@@ -167,9 +168,9 @@ def warn_of_noise(
     named = ", ".join(f"{name!r} ({noisy[name]:.0%})" for name in shown)
     more = f" and {len(noisy) - len(shown)} more" if len(noisy) > len(shown) else ""
     of = f"the {entries[0].parameter} of " if entries[0].column is not None else ""
-    factor = max(noisy.values()) / LARGEST_NOISE
+    factor = max(max(noisy.values()) / LARGEST_NOISE, 1.1)  # never advise the current epsilon
     needed = plan.epsilon_for_mu(plan.budget.mu * factor)
-    remedies = [f"epsilon of about {needed:.2g}"] if needed < 1e3 else []
+    remedies = [f"epsilon of about {needed:.2g}"] if needed <= _validate.LARGE_EPSILON else []
     remedies.append(f"{factor:.2g} times the rows")
     warn(
         f"Noise will blur {of}{named}{more}: its standard deviation is above {LARGEST_NOISE:.0%} of the "

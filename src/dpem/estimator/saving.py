@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -154,6 +154,8 @@ class SavedModel:
     ) -> Self:
         """Build the estimator from its arguments, and restore its fitted attributes."""
         parameters = dict(parameters)
+        if isinstance(parameters.get("bounds"), list):  # arrays were saved as lists
+            parameters["bounds"] = tuple(map(_array_or_number, parameters["bounds"]))
         if parameters.get("schema") is not None:
             parameters["schema"] = Schema(parameters["schema"])
         plan, privacy = _guarantee(metadata)
@@ -167,13 +169,13 @@ class SavedModel:
         model.n_features_in_ = _validate.integer(metadata["n_features_in"], "n_features_in")
         described = model.schema is None or len(model.schema.columns) == model.n_features_in_
         require(described, "as many columns as the schema has")
-        if plan is not None:
-            model._domain(model.n_features_in_)  # raises if no fit could have had these bounds
         names = metadata["feature_names_in"]
         if names is not None:
             named = isinstance(names, list) and all(isinstance(name, str) for name in names)
             require(named and len(names) == model.n_features_in_, "one name for each column")
             model.feature_names_in_ = np.array(names, dtype=object)
+        if plan is not None:
+            model._domain(model.n_features_in_)  # raises if no fit could have had these bounds
         if metadata["n_iter"] is not None:
             model.n_iter_ = _validate.integer(metadata["n_iter"], "n_iter", 0)
         charge, n_rows = metadata.get("charge"), metadata.get("n_rows")
@@ -274,11 +276,17 @@ def _guarantee(metadata: dict[str, Any]) -> tuple[Plan | None, PrivacyStatement]
     return plan, privacy
 
 
+def _array_or_number(bound: Any) -> Any:
+    return np.array(bound, dtype=np.float64) if isinstance(bound, list) else bound
+
+
 def _plain_data(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Mapping):
+        return {name: _plain_data(item) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain_data(item) for item in value]
     if hasattr(value, "to_numpy"):  # bounds given as a Series

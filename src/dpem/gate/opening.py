@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpem.engines import engine_for
-from dpem.gate.payment import open_ledger
+from dpem.gate.payment import open_ledger, warn_of_epsilon
 from dpem.gate.release import ReleaseGate
 
 if TYPE_CHECKING:
@@ -38,12 +38,14 @@ def open_gate(
     `schema` is compared with the ledger, see `open_ledger`. The other arguments are those of `ReleaseGate`,
     with `n_jobs` threads in the engine of the source.
     """
+    account = open_ledger(ledger, schema)
+    warn_of_epsilon(plan)
     return ReleaseGate(
         plan,
         source,
         grid,
         engine_for(source, n_jobs),
-        ledger=open_ledger(ledger, schema),
+        ledger=account,
         purpose=purpose,
         facts=facts,
         bounds=bounds,

@@ -6,9 +6,10 @@ import math
 import threading
 from typing import TYPE_CHECKING
 
+from dpem import _validate
 from dpem._warnings import warn
 from dpem.data.table_types import listed
-from dpem.errors import LedgerError, NoLedgerWarning
+from dpem.errors import LargeEpsilonWarning, LedgerError, NoLedgerWarning
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
 from dpem.privacy.ledger import Ledger
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.gate.plan import Plan
 
-__all__ = ["open_ledger", "warn_of_total"]
+__all__ = ["open_ledger", "warn_of_epsilon", "warn_of_total"]
 
 _lock = threading.Lock()
 _count = 0
@@ -51,6 +52,17 @@ def open_ledger(ledger: Ledger | str | os.PathLike[str] | None, schema: Schema |
                 f"Estimate them with ledger=..., or declare bounds from public knowledge."
             )
     return ledger
+
+
+def warn_of_epsilon(plan: Plan) -> None:
+    """Warn before the charge if the guarantee protects nobody."""
+    if plan.epsilon > _validate.LARGE_EPSILON:
+        warn(
+            f"epsilon={plan.epsilon:g} protects nobody: the release may reveal with near certainty whether a "
+            f"person is in the table. Choose an epsilon from 0.1 to 1, or at most 10. If the result is then "
+            f"too noisy, use fewer components or more rows.",
+            LargeEpsilonWarning,
+        )
 
 
 def warn_of_total(plan: Plan) -> None:

@@ -15,7 +15,6 @@ import pickle
 import sqlite3
 from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from dpem.gate.plan import Plan
     from dpem.gate.released import ReleasedStatistics
@@ -95,7 +95,7 @@ def resumable(path: str | os.PathLike[str]) -> Iterator[None]:
     >>> bool((first.cluster_centers_ == again.cluster_centers_).all())
     True
     """
-    file = Path(path).expanduser()
+    file = _validate.path(path).expanduser()
     with _opened(file) as connection:
         resume_file = ResumeFile(connection, str(path))
         token = _active.set(resume_file)
@@ -335,7 +335,8 @@ def _unusable(path: str | os.PathLike[str], error: Exception) -> ResumeFileError
             f"the other fit, or choose another file."
         )
     return ResumeFileError(
-        f"Expected a resume file that can be read and written at {str(path)!r}, but the system says: {error}."
+        f"Expected a resume file that can be read and written at {str(path)!r}, but the system says: "
+        f"{getattr(error, 'strerror', None) or error}."
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem import _validate
 from dpem.data import Domain
 from dpem.data.domain import GRID
 from dpem.engines import open_rows
@@ -52,11 +53,17 @@ def nicv(X: Any, centers: NDArray[np.float64], *, bounds: Any = None, schema: Sc
     0.006667
     """
     rows = open_rows(X, schema)
+    points = _centers(centers)
+    if points.shape[1] != rows.n_columns:
+        raise InvalidArgumentError(
+            f"Expected centers of shape (k, {rows.n_columns}), got shape {points.shape}. Pass one number per "
+            f"column."
+        )
     units = np.ones(rows.n_columns)
     if bounds is not None or schema is not None:
-        low, high = Domain.from_arguments(rows.n_columns, bounds=bounds, schema=schema).box
+        low, high = Domain.from_arguments(rows.n_columns, bounds=bounds, schema=schema, names=rows.names).box
         units = high - low
-    points = np.asarray(centers, dtype=np.float64) / units
+    points = points / units
     total, n_rows = 0.0, 0
     for piece in rows.pieces():
         for block in piece.blocks():
@@ -102,7 +109,7 @@ def private_nicv(
     >>> abs(released.value - nicv(X, np.zeros((1, 2)))) < 8 * released.standard_error
     True
     """
-    points = np.asarray(centers, dtype=np.float64)
+    points = _centers(centers)
 
     def statistic(domain: Domain, private_n: bool) -> SquaredDistances:
         inside = points.ndim == 2 and len(points) >= 1 and points.shape[1] == domain.n_columns
@@ -193,3 +200,13 @@ def clipped_fraction(
         ledger=ledger,
         n_jobs=n_jobs,
     )
+
+
+def _centers(given: Any) -> NDArray[np.float64]:
+    """Return cluster centres as an array of shape (k, d)."""
+    points = _validate.array(given, "centers", "Pass public or released centres, of shape (k, d).")
+    if points.ndim != 2 or not len(points):
+        raise InvalidArgumentError(
+            f"Expected centers of shape (k, d), got shape {points.shape}. Pass one row for each centre."
+        )
+    return points

@@ -11,6 +11,7 @@ import numpy as np
 from dpem import _validate
 from dpem._threads import one_thread
 from dpem.data.schema import require_schema
+from dpem.data.table_types import did_you_mean
 from dpem.engines import open_rows
 from dpem.estimator.base import public_random
 
@@ -121,8 +122,9 @@ def compare_tables(
     import pandas as pd  # noqa: PLC0415  (slow to import, and not needed to fit)
 
     require_schema(schema)
-    if target is not None and target not in schema.names:
-        raise _validate.fail("a column of the schema", "target", target)
+    if target is not None and (_validate.is_not(target, str) or target not in schema.names):
+        hint = did_you_mean([target], schema.names)
+        raise _validate.fail("a column of the schema", "target", target, hint)
     first, sizes = comparison_codes(real, schema)
     second, _ = comparison_codes(synthetic, schema)
     for codes, argument in ((first, "real"), (second, "synthetic")):

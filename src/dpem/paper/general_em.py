@@ -370,24 +370,32 @@ def generic_sensitivity(largest_norm: float, n_rows: int) -> float:
 def _checked_moments(given: Any) -> tuple[Moment, ...]:
     """Return the given moments, validated; each may be a `Moment` or a tuple of its fields."""
     expected = "a list of dpem.paper.Moment(name, size, bound, noise)"
-    if isinstance(given, str | Moment):
+    several = isinstance(given, list | tuple) and not isinstance(given, Moment)
+    if not several or not all(isinstance(moment, tuple) for moment in given):
         raise _validate.fail(expected, "moments", given)
     try:
         moments = tuple(Moment(*moment) for moment in given)
-    except TypeError as error:
-        raise _validate.fail(expected, "moments", type(given).__name__) from error
+    except TypeError:
+        raise _validate.fail(expected, "moments", given) from None
     for moment in moments:
         if not isinstance(moment.name, str):
-            raise _validate.fail(expected, "moments", moment.name)
-        _validate.integer(moment.size, f"size of moment {moment.name!r}")
+            raise _validate.fail(expected, "moments", given)
+        _validate.integer(moment.size, f"size of moment {_validate.shown(moment.name)}")
         if moment.size > _MOST_ENTRIES:
             raise _validate.fail(
-                f"at most {_MOST_ENTRIES} entries", f"size of moment {moment.name!r}", moment.size
+                f"at most {_MOST_ENTRIES} entries",
+                f"size of moment {_validate.shown(moment.name)}",
+                moment.size,
             )
         _validate.within(
-            moment.bound, f"bound of moment {moment.name!r}", _SMALLEST_BOUND, 1 / _SMALLEST_BOUND
+            moment.bound,
+            f"bound of moment {_validate.shown(moment.name)}",
+            _SMALLEST_BOUND,
+            1 / _SMALLEST_BOUND,
         )
-        _validate.one_of(moment.noise, f"noise of moment {moment.name!r}", ("gaussian", "laplace"))
+        _validate.one_of(
+            moment.noise, f"noise of moment {_validate.shown(moment.name)}", ("gaussian", "laplace")
+        )
     if len({moment.name for moment in moments}) < len(moments):
         raise _validate.fail("moments with different names", "moments", [m.name for m in moments])
     return moments

@@ -12,6 +12,7 @@ from dpem import _validate
 from dpem._warnings import collected_warnings
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.base import PrivateEstimator
+from dpem.gate.payment import warn_of_epsilon
 from dpem.planner.outlook import Outlook
 
 if TYPE_CHECKING:
@@ -68,12 +69,13 @@ def plan(
     """
     n = _validate.integer(n_rows, "n_rows")
     _require_estimator(estimator)
-    if estimator.epsilon == math.inf:
+    if estimator._plain:
         raise _validate.fail("a finite epsilon for a plan", "epsilon", estimator.epsilon)
     estimator._check_arguments()
     with collected_warnings() as said:
         estimator._warn_of_delta(n)
         forecast = estimator._forecast(n, columns, spread)
+        warn_of_epsilon(forecast.plan)
     return Outlook(
         estimator._public_name,
         n,
@@ -90,7 +92,7 @@ def plan(
 def _require_estimator(given: Any) -> PrivateEstimator:
     """Return an estimator of dpem as it is; raise for anything else."""
     if not isinstance(given, PrivateEstimator):
-        raise _validate.fail("an estimator of dpem to plan", "estimator", type(given).__name__)
+        raise _validate.fail("an estimator of dpem to plan", "estimator", given)
     return given
 
 
@@ -140,7 +142,10 @@ def epsilon_needed(
     given: Any = accuracy
     if not isinstance(given, Mapping) or not given:
         raise _validate.fail('names to accuracies, such as {"age": 0.5}', "accuracy", given)
-    wanted = {name: _validate.positive(value, f"accuracy of {name!r}") for name, value in accuracy.items()}
+    wanted = {
+        name: _validate.positive(value, f"accuracy of {_validate.shown(name)}")
+        for name, value in accuracy.items()
+    }
     candidate = clone(_require_estimator(estimator))
 
     def suffices(epsilon: float) -> bool:
@@ -175,6 +180,6 @@ def _largest(entries: tuple[ExpectedNoise, ...], name: str) -> float:
         return max(of_parameter)
     known = dict.fromkeys(entry.column or entry.parameter for entry in entries)
     raise InvalidArgumentError(
-        f"Expected a column or parameter of the plan in accuracy, got {name!r}. Choose from "
+        f"Expected a column or parameter of the plan in accuracy, got {_validate.shown(name)}. Choose from "
         f"{', '.join(map(repr, list(known)[:20]))}."
     )

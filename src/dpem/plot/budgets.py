@@ -137,7 +137,7 @@ def noise(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['share of rows', 'mean', 'standard deviation']
     """
-    given = [_validate.epsilon(epsilon, "epsilons") for epsilon in epsilons]
+    given = _validate.each(epsilons, "epsilons", _validate.epsilon, _validate.EPSILONS)
     if not given:
         raise _validate.fail("at least one epsilon", "epsilons", epsilons)
     values = sorted(given)

@@ -153,7 +153,10 @@ def _heights(
 ) -> list[float]:
     """Return the densities of contours: given ones, or such that enclose equal parts of the probability."""
     if not isinstance(levels, int | np.integer):
-        return sorted({_validate.positive(level, "levels") for level in levels})
+        expected = "a number of contours, or a list of positive densities, for levels"
+        return sorted(
+            set(_validate.each(levels, "levels", lambda x: _validate.positive(x, "level"), expected))
+        )
     n = _validate.integer(levels, "levels")
     order = np.argsort(values, axis=None)[::-1]
     mass = (values * np.gradient(x) * np.gradient(y)[:, None]).ravel()[order]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,7 +119,7 @@ def trade_off(epsilons: Any, *, delta: float = 1e-6, ax: Axes | None = None) -> 
     ['epsilon = 0.5', 'epsilon = 1', 'epsilon = 4', 'a guess']
     """
     delta = _validate.delta(delta)
-    values = [_validate.epsilon(epsilon, "epsilons") for epsilon in _several(epsilons)]
+    values = _validate.each(_several(epsilons), "epsilons", _validate.epsilon, _validate.EPSILONS)
     mus = [mu_for(epsilon, delta) for epsilon in values]
     ax = axes_or_new(ax, 4.4, 4.2)
     for i, (epsilon, mu, shade) in enumerate(zip(values, mus, shades(len(values)), strict=True)):
@@ -139,7 +140,8 @@ def trade_off(epsilons: Any, *, delta: float = 1e-6, ax: Axes | None = None) -> 
 
 
 def _several(epsilons: Any) -> Iterable[Any]:
-    given = [epsilons] if np.ndim(epsilons) == 0 else list(epsilons)
-    if not given:
+    if isinstance(epsilons, int | float | str | bytes | Mapping | None):
+        return [epsilons]
+    if not hasattr(epsilons, "__len__") or not len(epsilons):
         raise _validate.fail("at least one epsilon", "epsilons", epsilons)
-    return given
+    return list(epsilons) if isinstance(epsilons, list | tuple) else np.asarray(epsilons)

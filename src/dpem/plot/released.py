@@ -79,23 +79,34 @@ def chosen_columns(model: Any, columns: Any, most: int, *, default: int) -> list
     if columns is None:
         places = list(range(min(default, len(names))))
     else:
-        given = [columns] if np.ndim(columns) == 0 else list(columns)
-        places = [_place(names, column) for column in given]
+        given = [columns] if isinstance(columns, str | int | np.integer) else columns
+        if not isinstance(given, list | tuple | np.ndarray | range) and not hasattr(given, "get_indexer"):
+            raise _wrong_columns(names, columns)
+        found = [_place(names, column) for column in given]
+        places = [place for place in found if place is not None]
+        if len(places) < len(found):
+            raise _wrong_columns(names, given)
     if not 1 <= len(set(places)) == len(places) <= most:
         expected = "one column" if most == 1 else f"one to {most} different columns"
         raise _validate.fail(expected, "columns", columns, f"The model has {_listed(names)}.")
     return [ShownColumn(j, names[j], None if schema is None else schema.columns[j]) for j in places]
 
 
-def _place(names: list[str], column: Any) -> int:
+def _place(names: list[str], column: Any) -> int | None:
     if isinstance(column, str) and column in names:
         return names.index(column)
     whole = isinstance(column, int | np.integer) and not isinstance(column, bool)
     if whole and 0 <= column < len(names):
         return int(column)
-    raise InvalidArgumentError(
-        f"Expected columns of the model, by name or by place from 0, got {_validate.shown(column)}. It has "
-        f"{_listed(names)}."
+    return None
+
+
+def _wrong_columns(names: list[str], given: Any) -> InvalidArgumentError:
+    words = _validate.shown(given)
+    if isinstance(given, list | tuple) and all(isinstance(column, str | int) for column in given):
+        words = ", ".join(_validate.shown(column) for column in given if _place(names, column) is None)
+    return InvalidArgumentError(
+        f"Expected columns of the model, by name or by place from 0, got {words}. It has {_listed(names)}."
     )
 
 

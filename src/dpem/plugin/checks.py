@@ -15,6 +15,7 @@ import numpy as np
 
 from dpem import _validate
 from dpem._quiet import quiet
+from dpem.data.schema import require_schema
 from dpem.data.table_types import is_name
 from dpem.errors import InvalidArgumentError
 from dpem.plugin.clipped import read_only
@@ -84,6 +85,8 @@ def check_model(
     dpem.errors.InvalidArgumentError: Expected vectors within norm_bound=1 from Wrong.expected_statistics, got
     one of norm 3 for a generated row. Correct the bound, or leave it out and declare clip_norm.
     """
+    require_schema(schema).require_complete()
+    n_rows = _validate.positive(n_rows, "n_rows")
     name = type(model).__name__
     try:
         copied = copy.deepcopy(model)

@@ -250,8 +250,9 @@ class PrivateEM(ModelEstimator):
         Epsilon of the privacy budget. ``math.inf`` runs plain EM and marks the result as not private.
     delta : float, default 1e-6
         Delta of the privacy budget. Choose it well below one over the number of rows.
-    bounds : (low, high)
-        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
+    bounds : (low, high), or mapping of str to (low, high)
+        Public bounds of the columns: two numbers, or lower and upper bounds with one number per column. For
+        columns with names also a mapping such as ``{"age": (0, 120)}``. Values beyond are clipped.
     schema : Schema
         Declared columns of any kind; an alternative to bounds.
     clip_norm : float, optional

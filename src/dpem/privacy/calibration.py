@@ -84,7 +84,8 @@ def split(epsilon: float, delta: float, shares: Sequence[float]) -> list[Gaussia
     given: Any = shares
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise _validate.fail("a list of shares", "shares", given)
-    weights = [_validate.positive(share, f"shares[{i}]") for i, share in enumerate(shares)]
+    expected = "positive numbers as shares"
+    weights = _validate.each(given, "shares", lambda share: _validate.positive(share, "share"), expected)
     parts = [GaussianEvent(1 / math.sqrt(weight)) for weight in weights]
     if not parts:
         raise _validate.fail("at least one share", "shares", shares, "A plan cannot be empty.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
+from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -177,7 +178,10 @@ def _checked(events: Any) -> list[Event]:
         raise _validate.fail("an Event, or a list of them", "event", events) from error
     for event in found:
         if not isinstance(event, Event):
-            raise _validate.fail("an Event, or a list of them", "event", event, "See dpem.privacy.events.")
+            expected = "an Event, or a list of them"
+            raise InvalidArgumentError(
+                f"Expected {expected}, got {_validate.described(event)}. See dpem.privacy.events."
+            )
     return found
 
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 import getpass
 import json
 import math
-import os
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpem import _html, _validate
@@ -30,6 +28,9 @@ from dpem.privacy.neighbours import Adjacency, PrivacyUnit
 from dpem.privacy.randomness import entropy
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
     from dpem.privacy.ledger_chain import Record
     from dpem.privacy.ledger_store import LedgerRecords, LedgerStore
     from dpem.privacy.statement import PrivacyStatement
@@ -38,6 +39,8 @@ __all__ = ["Charge", "Head", "Ledger", "Spend"]
 
 # Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
 _UNITS = 2**100
+
+_LONGEST_FACTS = 1000  # characters of a hash of public facts
 
 # Exceptions from parsing a record that somebody changed.
 _UNREADABLE = (ValueError, KeyError, TypeError, OverflowError, RecursionError)
@@ -147,10 +150,7 @@ class Ledger:
     def __init__(
         self, path: str | os.PathLike[str], *, purpose: str | None = None, analyst: str | None = None
     ) -> None:
-        given: Any = path
-        if not isinstance(given, str | os.PathLike) or "\0" in os.fspath(given):
-            raise _validate.fail("the path of a ledger", "path", given)
-        self.path = Path(path).absolute()
+        self.path = _validate.path(path, remedy="Pass the file of a ledger.").absolute()
         self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
         self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
         self._store = _store_at(self.path)
@@ -203,7 +203,7 @@ class Ledger:
             "unit": json.dumps(unit.to_dict(), sort_keys=True),
             "created": _now(),
         }
-        _store_at(Path(path)).create(terms | {"hash": chained_hash("", terms)})
+        _store_at(_validate.path(path)).create(terms | {"hash": chained_hash("", terms)})
         return cls(path)
 
     # -- reading -------------------------------------------------------------------------------------
@@ -331,6 +331,8 @@ class Ledger:
         analyst = _validate.text(analyst, "analyst", "Name the person who asks for the release.")
         if not isinstance(insecure_noise, bool):
             raise _validate.fail("True or False", "insecure_noise", insecure_noise)
+        if _validate.is_not(facts, str) or len(facts) > _LONGEST_FACTS:
+            raise _validate.fail("a hash of public facts", "facts", facts)
         self.check_terms(adjacency, unit)
         units = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
         record = {
@@ -338,7 +340,7 @@ class Ledger:
             "purpose": purpose,
             "analyst": analyst,
             "event": json.dumps(event.to_dict(), sort_keys=True),
-            "facts": str(facts),
+            "facts": facts,
             "insecure_noise": int(insecure_noise or not entropy().is_secure),
             "units": str(units),
         }
@@ -382,6 +384,8 @@ class Ledger:
             previous = hashes[expected_number] = digest
         if total > self._cap_units:
             raise self._tampered("its charges exceed its cap")
+        if head is not None and not isinstance(head, Head):
+            raise _validate.fail("a head that ledger.head() returned", "head", head)
         if head is not None and hashes.get(head.number) != head.hash:
             raise self._tampered(f"record {head.number} does not have the hash that was kept")
 
@@ -412,6 +416,11 @@ class Ledger:
                 f"Expected a release that was charged to a ledger, got one without a charge ({purpose}). "
                 f"Pass a model that was fitted with a ledger."
             )
+        if not isinstance(charge, Charge):
+            raise _validate.fail("a charge, such as a model's charge_", "charge", charge)
+        if not hasattr(statement, "facts") or isinstance(statement, type):
+            raise _validate.fail("a PrivacyStatement, such as a model's privacy_", "statement", statement)
+        purpose = _validate.text(purpose, "purpose")
         if charge.ledger != self.name:
             raise LedgerError(
                 f"Expected the ledger of {charge.ledger!r}, to which this release was charged, got the "
@@ -442,9 +451,11 @@ class Ledger:
             raise _validate.fail(
                 f"the ledger's relation {self.adjacency.value!r}",
                 "adjacency",
-                str(adjacency),
+                Adjacency.parse(adjacency).value,
                 "Guarantees under different relations do not add up. Use a separate ledger.",
             )
+        if unit is not None and not isinstance(unit, PrivacyUnit):
+            raise _validate.fail("a PrivacyUnit", "unit", unit)
         if unit is not None and unit != self.unit:
             raise InvalidArgumentError(
                 f"Expected the ledger's privacy unit ({self.unit}), got {unit}. Guarantees for different "

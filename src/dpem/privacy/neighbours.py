@@ -23,6 +23,10 @@ class Adjacency(StrEnum):
     REPLACE_ONE = "replace_one"
     ADD_REMOVE = "add_remove"
 
+    @classmethod
+    def _missing_(cls, value: object) -> Adjacency:
+        return cls.parse(value)  # raises; Python's own exception would repeat the value
+
     @property
     def n_rows_public(self) -> bool:
         """Whether the number of rows is public. If it is private, a fit that needs it must release it."""

@@ -53,7 +53,7 @@ def cosine_basis(shape: tuple[int, int], n_vectors: int, *, constant: bool = Tru
     except (TypeError, ValueError):
         raise _validate.fail("(height, width)", "shape", shape) from None
     height, width = _validate.integer(height, "shape"), _validate.integer(width, "shape")
-    n = _validate.integer(n_vectors, "n_vectors")
+    n, constant = _validate.integer(n_vectors, "n_vectors"), _validate.flag(constant, "constant")
     if n > height * width - (not constant):
         raise _validate.fail(f"at most one per pixel ({height * width - (not constant)})", "n_vectors", n)
     vertical, horizontal = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
@@ -67,10 +67,9 @@ def cosine_basis(shape: tuple[int, int], n_vectors: int, *, constant: bool = Tru
 
 def orthonormal_basis(basis: Any, n_columns: int) -> NDArray[np.float64]:
     """Validate a public basis of shape (n_columns, p) with orthonormal columns."""
-    try:
-        matrix = np.array(basis, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidArgumentError("Expected a numeric matrix for basis.") from error
+    matrix = _validate.array(
+        basis, "basis", "Its columns are public directions; never take them from the rows."
+    )
     if matrix.ndim != 2 or matrix.shape[0] != n_columns or not 1 <= matrix.shape[1] <= n_columns:
         raise InvalidArgumentError(
             f"Expected basis of shape ({n_columns}, p) with p from 1 to {n_columns}, got {matrix.shape}. Its "

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpem import _validate
-from dpem.data.sources.formats import FORMATS, format_of
+from dpem.data.sources.formats import FORMATS, Csv, format_of
 from dpem.data.sources.streams import StreamedRows
 from dpem.data.stored_types import require_types
 from dpem.data.table_types import is_name, listed
@@ -83,18 +83,24 @@ class Files:
                 "one printable ASCII character other than a quote, or a tab,", "delimiter", delimiter
             )
         for name in ("columns", "header"):
-            names = getattr(self, name)
-            if names is None:
+            given: Any = getattr(self, name)
+            if given is None:
                 continue
-            if isinstance(names, str) or not names or not all(map(is_name, names)):
-                raise _validate.fail("a list of names", name, names)
+            names = _validate.names(given, name)
+            if not names or not all(map(is_name, names)):
+                raise _validate.fail(f"a list of names for {name}", name, names)
             if len(set(names)) < len(names):
                 raise _validate.fail("different names", name, names)
             object.__setattr__(self, name, tuple(names))
-        given: Any = self.paths
+        given = self.paths
+        remedy = (
+            "Of a table as text, make a DataFrame first, such as with pandas.read_csv(io.StringIO(text))."
+        )
         paths = (given,) if isinstance(given, str | os.PathLike) else tuple(_items(given))
         if not paths or not all(isinstance(path, str | os.PathLike) for path in paths):
             raise _validate.fail("a path, or a list of paths", "paths", given)
+        for path in paths:
+            _validate.path(path, "paths", remedy)
         object.__setattr__(self, "paths", paths)
 
     def listed(self) -> list[Path]:
@@ -265,6 +271,13 @@ class FileRows(StreamedRows):
         other = copy.copy(self)
         other._format = type(self._format)(self._format.files, strict=True)
         return super(FileRows, other).in_memory()
+
+    @property
+    def n_lines(self) -> int | None:
+        """The number of lines of CSV files without header lines, for their owner; None for other formats."""
+        if not isinstance(self._format, Csv):
+            return None
+        return sum(int(self._read(file, self._format.count_lines)) for file in self._files)
 
     def _count(self) -> int:
         return sum(self._read(file, self._format.count) for file in self._files)

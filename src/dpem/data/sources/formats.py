@@ -257,6 +257,16 @@ class Csv(FileFormat):
         kind = pa.binary() if self.files.columns is None else pa.float64()
         return pa.table([pa.array([], kind)] * len(names), names=list(names))
 
+    def count_lines(self, file: Path) -> int:
+        """Count the lines of a file, without the header line; lines within quotes count too."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        lines, last = 0, b"\n"
+        with pa.input_stream(str(file), compression="detect") as stream:
+            while block := stream.read(_BUFFER):
+                lines, last = lines + block.count(b"\n"), block[-1:]
+        return lines + (last != b"\n") - (self.files.header is None)
+
     def _delimiter(self, file: Path) -> str:
         tabs = self.files.delimiter == "," and file.name.lower().endswith((".tsv", ".tsv.gz"))
         return "\t" if tabs else self.files.delimiter

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import copy
 import numbers
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
 
+from dpem import _validate
 from dpem.data.cells import as_bytes, is_arrow, is_null, suppress_errors
 from dpem.data.sources.base import RowSource
 from dpem.data.sources.owners import owners_of
-from dpem.data.table_types import did_you_mean, doubled_names, listed
+from dpem.data.table_types import did_you_mean, doubled_names
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -86,8 +88,8 @@ class TableRows(RowSource):
         else:
             if person is not None:
                 raise InvalidArgumentError(
-                    f"Expected a table with column names for person={person!r}, got an array. Pass a "
-                    f"DataFrame."
+                    f"Expected a table with column names for person={_validate.shown(person)}, got an "
+                    f"array. Pass a DataFrame."
                 )
             self._owners = None
             self._columns = _array_columns(data, None if schema is None else len(schema.columns))
@@ -242,8 +244,8 @@ def _owners(frame: nw.DataFrame[Any], person: str, used: Sequence[Any] | None) -
     by_name = {series.name: series for series in frame.iter_columns()}
     if used is not None and person in used:
         raise InvalidArgumentError(
-            f"Expected person={person!r} to be a column that is not fitted, got it among the columns to fit. "
-            f"Leave it out of the schema or the columns."
+            f"Expected person={_validate.shown(person)} to be a column that is not fitted, got it among the "
+            f"columns to fit. Leave it out of the schema or the columns."
         )
     require_columns([person], by_name)
     return owners_of(by_name[person])
@@ -263,7 +265,8 @@ def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
     if missing:
         question = did_you_mean(missing, list(found), exact=True)
         raise InvalidArgumentError(
-            f"Expected the columns {listed(wanted)}, got a table without {listed(missing)}. "
+            f"Expected the columns {_validate.shown_names(wanted)}, got a table without "
+            f"{_validate.shown_names(missing)}. "
             f"{question}".rstrip()
         )
 
@@ -273,8 +276,8 @@ def require_number(name: Any, *, is_number: bool) -> None:
     if not is_number:
         # The message does not show the type: categories are values, and libraries infer the type of objects.
         raise InvalidArgumentError(
-            f"Expected a numeric column, got another type for column {name!r}. Convert the column, leave it "
-            f"out, or declare it in a schema."
+            f"Expected a numeric column, got another type for column {_validate.shown(name)}. Convert the "
+            f"column, leave it out, or declare it in a schema."
         )
 
 
@@ -349,10 +352,11 @@ def _arrow_text(native: Any) -> Any:
 
 
 def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
-    """Convert lists of lists to an array; cells that are not numbers and rows of another length become NaN.
+    """Convert lists of lists to an array; rows of another length and cells without a number become NaN.
 
     NumPy would choose a type, or raise, depending on all values. With a schema, rows have its width and cells
-    are kept for it to parse. Without one, the width is that of most rows.
+    are kept for it to parse. Without one, the width is that of most rows. Text does not raise: in a list the
+    type of a cell is as private as its value.
     """
     if any(_is_table(row) for row in rows):
         raise InvalidArgumentError(
@@ -389,15 +393,20 @@ def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
             "Expected a dense table, got a sparse matrix. Sparse data is not supported, because zeros are "
             "values like any other. Convert it with .toarray() if it fits in memory."
         )
+    if isinstance(data, Mapping):
+        raise InvalidArgumentError(
+            "Expected an array or a DataFrame, got a mapping of columns. Pass a DataFrame, such as "
+            "pandas.DataFrame(columns)."
+        )
     if isinstance(data, list | tuple):
         data = _nested_rows(data, width)
     try:
         array = np.ma.getdata(data) if np.ma.isMaskedArray(data) else np.asarray(data)
-    except (TypeError, ValueError) as error:  # depends on the type only: lists are converted above
+    except (TypeError, ValueError):  # depends on the type only: lists are converted above
         raise InvalidArgumentError(
-            f"Expected an array or a DataFrame, got {type(data).__name__}, which is not a table of rows. "
-            f"Convert it to an array first."
-        ) from error
+            f"Expected an array or a DataFrame, got {_validate.described(data)}, which is not a table of "
+            f"rows. Convert it to an array first."
+        ) from None
     if array.ndim != 2:
         raise InvalidArgumentError(
             f"Expected 2D array, got {array.ndim}D array instead. Reshape your data either using "

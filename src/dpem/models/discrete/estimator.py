@@ -111,10 +111,11 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
+        both = _validate.flag(return_components, "return_components")
         random_state, locked = self._random(random_state), read_only(self.parameters_)
         labels = self._model.labels(n, locked, random_state)
         drawn = self._as_declared(self._model.sample_labelled(labels, locked, random_state))
-        return (drawn, labels) if return_components else drawn
+        return (drawn, labels) if both else drawn
 
     def _attributes(self, schema: Schema, parameters: Parameters) -> dict[str, Any]:
         weights = parameters["weights"]

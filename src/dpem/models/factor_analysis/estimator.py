@@ -63,8 +63,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         not private.
     delta : float, default 1e-6
         Delta of the privacy budget. Choose it well below one over the number of rows.
-    bounds : (low, high)
-        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
+    bounds : (low, high), or mapping of str to (low, high)
+        Public bounds of the columns: two numbers, or lower and upper bounds with one number per column. For
+        columns with names also a mapping such as ``{"age": (0, 120)}``. Values beyond are clipped.
     data_norm : float
         Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
@@ -432,10 +433,11 @@ def _warn_if_hidden(k: int, n_columns: int, shape: FactorShape, plan: Plan) -> b
         return False
     allowed = _allowed(n_columns, shape)
     needed = plan.epsilon_for_mu(plan.budget.mu * k / (n_columns * shape.factors))
+    larger = f"epsilon of about {needed:.2g}, " if needed <= _validate.LARGE_EPSILON else ""
     warn(
         f"Expected enough rows and budget for n_components={k}, got enough for about {allowed} factors that "
-        f"share half of the variance at epsilon={plan.epsilon:g}. The rest may be noise. Use epsilon of "
-        f"about {needed:.2g}, more rows, fewer factors, or a public basis with few directions.",
+        f"share half of the variance at epsilon={plan.epsilon:g}. The rest may be noise. Use {larger}"
+        f"more rows, fewer factors, or a public basis with few directions.",
         WeakSignalWarning,
     )
     return True

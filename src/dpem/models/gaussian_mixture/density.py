@@ -42,11 +42,12 @@ def public_means(means_init: Any, k: int, n_columns: int) -> NDArray[np.float64]
     """Return the public starting means as a validated array, or None."""
     if means_init is None:
         return None
-    means = np.asarray(means_init, dtype=np.float64)
+    remedy = "Pass public means, never means of the rows."
+    means = _validate.array(means_init, "means_init", remedy)
     if means.shape != (k, n_columns) or not np.isfinite(means).all():
         raise InvalidArgumentError(
             f"Expected means_init of shape ({k}, {n_columns}) with finite numbers, got shape {means.shape} "
-            f"or a non-finite number. Pass public means, never means of the rows."
+            f"or a non-finite number. {remedy}"
         )
     return means
 
@@ -233,6 +234,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         """
         check_is_fitted(self)
         n = _validate.integer(n_samples, "n_samples")
+        both = _validate.flag(return_components, "return_components")
         weights, means, covariances = self._all_components()
         random_state = self._random(random_state)
         counts = random_state.multinomial(n, weights / weights.sum())
@@ -247,7 +249,7 @@ class GaussianDensityMixin(DensityMixin):  # type: ignore[misc]  # scikit-learn 
         if self.privacy_.event is not None:
             X = self._domain(self.n_features_in_).clip(X)
         drawn = self._as_declared(X)
-        return (drawn, np.repeat(labels[order], counts[order])) if return_components else drawn
+        return (drawn, np.repeat(labels[order], counts[order])) if both else drawn
 
     def to_sklearn(self) -> PlainGaussianMixture:
         """Return scikit-learn's mixture with the same density; the background becomes further components."""

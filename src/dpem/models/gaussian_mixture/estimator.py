@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
+from dpem import _validate
 from dpem._warnings import warn
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
@@ -75,8 +76,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         Epsilon of the privacy budget. ``math.inf`` runs plain EM and marks the result as not private.
     delta : float, default 1e-6
         Delta of the privacy budget. Choose it well below one over the number of rows.
-    bounds : (low, high)
-        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
+    bounds : (low, high), or mapping of str to (low, high)
+        Public bounds of the columns: two numbers, or lower and upper bounds with one number per column. For
+        columns with names also a mapping such as ``{"age": (0, 120)}``. Values beyond are clipped.
     data_norm : float
         Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
@@ -441,10 +443,16 @@ def _warn_if_fewer(request: MixtureRequest, n_rows: float, plan: Plan) -> None:
     if shape.n_components == request.n_components:
         return
     needed = plan.epsilon_for_mu(shape.mu_for_all)
-    remedy = f"epsilon of about {needed * 1.005:.3g}, or more rows" if needed < 1e4 else "more rows"
+    if needed <= _validate.LARGE_EPSILON:
+        remedy = f"For all of them, use epsilon of about {needed * 1.005:.3g}, more rows, or a simpler "
+    else:
+        size = f"epsilon of about {float(f'{needed:.3g}'):,.0f}" if needed < 1e4 else "a far larger epsilon"
+        remedy = (
+            f"All of them need {size}, which protects nothing. Use fewer components, more rows, or a simpler "
+        )
     warn(
         f"Expected enough rows and budget for n_components={request.n_components}, got enough for "
-        f"{shape.n_components} at epsilon={plan.epsilon:g}; the fit uses {shape.n_components}. For all of "
-        f"them, use {remedy}, or a simpler covariance_type.",
+        f"{shape.n_components} at epsilon={plan.epsilon:g}; the fit uses {shape.n_components}. {remedy}"
+        f"covariance_type.",
         FewerComponentsWarning,
     )

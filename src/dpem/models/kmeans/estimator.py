@@ -56,8 +56,9 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         private.
     delta : float, default 1e-6
         Delta of the privacy budget. Choose it well below one over the number of rows.
-    bounds : (low, high)
-        Public bounds of the columns, each a number or one number per column. Values beyond are clipped.
+    bounds : (low, high), or mapping of str to (low, high)
+        Public bounds of the columns: two numbers, or lower and upper bounds with one number per column. For
+        columns with names also a mapping such as ``{"age": (0, 120)}``. Values beyond are clipped.
     data_norm : float
         Public bound on the Euclidean norm of a row; an alternative to bounds.
     schema : Schema
@@ -208,7 +209,8 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         random_state: PublicRandom,
         progress: Progress,  # noqa: ARG002
     ) -> dict[str, Any]:
-        k, units = self.n_clusters, self._column_units(source.n_columns)
+        k, (low, high) = self.n_clusters, public.numeric_domain.box
+        units = np.ones(source.n_columns) if self._keeps_distances else high - low
         rows = self._plain_rows(source, public.numeric_domain) / units
         if len(rows) < k:
             raise InvalidArgumentError(f"Expected at least n_clusters={k} rows, got {len(rows)}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.metrics import pairwise_distances_argmin_min
 from sklearn.utils.validation import check_is_fitted
 
+from dpem import _validate
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.saved_arrays import require_numbers
 
@@ -29,13 +31,21 @@ def keeps_distances(scale: str | None, bounds: Any, schema: Schema | None) -> bo
     By default they are if no column has bounds of its own.
     """
     if scale is None:
-        return schema is None and not (bounds is not None and any(np.ndim(bound) for bound in bounds))
+        return schema is None and not (bounds is not None and _is_of_columns(bounds))
+    _validate.one_of(scale, "scale", ("bounds", "none"))
     if scale == "bounds" and bounds is None and schema is None:
         raise InvalidArgumentError(
             "Expected bounds or a schema for scale='bounds', got neither. With data_norm, which bounds whole "
             "rows, use scale='none'."
         )
     return scale == "none"
+
+
+def _is_of_columns(bounds: Any) -> bool:
+    """Whether bounds are given by column, and not as two numbers for all columns."""
+    if isinstance(bounds, Mapping):
+        return True
+    return hasattr(bounds, "__iter__") and any(np.ndim(bound) for bound in bounds)
 
 
 class NearestCentreMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # type: ignore[misc]

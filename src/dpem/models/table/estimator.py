@@ -16,7 +16,7 @@ from dpem._warnings import warn
 from dpem.data.column import ABSENT
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
-from dpem.data.table_types import listed
+from dpem.data.table_types import did_you_mean, listed
 from dpem.data.times import from_steps
 from dpem.data.to_dataframe import to_dataframe
 from dpem.errors import WeakSignalWarning
@@ -282,12 +282,12 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
 
     def _place(self, name: str, argument: str) -> int:
         """Return the position of a column in the schema."""
-        if name not in self.schema.names:
+        if _validate.is_not(name, str) or name not in self.schema.names:
             raise _validate.fail(
                 f"a column of the schema as {argument}",
                 argument,
                 name,
-                f"It has {', '.join(map(repr, self.schema.names[:20]))}.",
+                f"{did_you_mean([name], self.schema.names)}It has {listed(self.schema.names)}.",
             )
         return self.schema.names.index(name)
 
@@ -393,9 +393,9 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
         import pandas as pd  # noqa: PLC0415
 
         check_is_fitted(self)
+        places = [self._place(name, "columns") for name in columns]
         if not 1 <= len(columns) <= 3 or len(set(columns)) != len(columns):
             raise _validate.fail("one to three different columns", "columns", columns)
-        places = [self._place(name, "columns") for name in columns]
         labels, names = zip(*(self._labels(j) for j in places), strict=True)
         entries = np.prod([float(len(name)) for name in names])
         if entries > _MOST_ENTRIES:

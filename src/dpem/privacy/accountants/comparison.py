@@ -61,7 +61,12 @@ def compare(
     """
     delta, event = _validate.delta(delta), as_event(events)
     epsilons, missing = {}, {}
-    for name in accountants:
+    expected = f"names of accountants: {', '.join(ACCOUNTANTS)}"
+
+    def known(name: str) -> str:
+        return _validate.one_of(name, "accountant", ACCOUNTANTS)
+
+    for name in _validate.each(accountants, "accountants", known, expected):
         try:
             epsilons[name] = accountant_named(name).epsilon(event, delta)
         except (MissingExtraError, UnsupportedEventError) as error:
