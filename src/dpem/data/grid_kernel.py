@@ -73,7 +73,7 @@ def rows_to_grid(
             for a in range(d):
                 for i in range(n):
                     cell = columns[a, start + i]
-                    if not cell - cell == 0.0:
+                    if cell - cell != 0.0:
                         out[a, start + i] = np.nan
 
 
