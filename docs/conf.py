@@ -24,6 +24,7 @@ extensions = [
     "api_pages",
     "message_catalogue",
     "option_list",
+    "sample_report",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # generated pages are .rst
 exclude_patterns = ["_build"]

@@ -141,18 +141,23 @@ def test_the_prose_of_the_readme_has_no_measured_numbers():
 
 def test_odds_of_an_epsilon_agree_with_their_formula():
     """docs/background/concepts.md: posterior odds exp(epsilon), and the best test of a Gaussian shift."""
-    rows = re.findall(
-        r"^\| ([\d.]+) \| ([\d.,]+) to 1 \| (.+?) \| (\d+) % \|$",
-        (ROOT / "docs" / "background" / "concepts.md").read_text(),
-        flags=re.MULTILINE,
-    )
+    page = (ROOT / "docs" / "background" / "concepts.md").read_text()
+    rows = re.findall(r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+) % \| ([\d.]+) % \|$", page, flags=re.MULTILINE)
     assert len(rows) == 6
-    for epsilon, odds, certainty, guess in rows:
+    for epsilon, factor, *suspicions in rows:
         exact = math.exp(float(epsilon))
-        assert odds in {f"{exact:.1f}", f"{exact:,.0f}"}
-        assert certainty == (
-            f"{exact / (1 + exact):.0%}".replace("%", " %") if exact < 1000 else "practically sure"
-        )
+        assert factor in {f"{exact:.1f}", f"{exact:,.0f}"}
+        for before, after in zip((1 / 9, 1.0), suspicions, strict=True):
+            digits = len(after.partition(".")[2])
+            assert after == f"{100 * before * exact / (1 + before * exact):.{digits}f}"
+    names, guesses = (
+        re.findall(r"[\d.]+", line)
+        for line in re.search(r"^\| epsilon \| 0.*\n.*\n(\| guesses .*)$", page, flags=re.MULTILINE)[0].split(
+            "\n"
+        )[::2]
+    )
+    assert len(names) == len(guesses) == 6
+    for epsilon, guess in zip(names, guesses, strict=True):
         assert guess == f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}"
 
 

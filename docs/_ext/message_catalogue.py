@@ -62,7 +62,8 @@ EXAMPLES: dict[str, Example] = {
         ledger = dpem.Ledger.create("survey.ledger", name="survey", cap_epsilon=1.0, cap_delta=1e-6)
         dpem.KMeans(2, epsilon=3.0, bounds=(0, 100), ledger=ledger).fit(X)
         """,
-        "Fit with a smaller epsilon. Only the data owner can decide on more budget, in a new ledger.",
+        "Fit with a smaller epsilon. What is left is rounded down, so an unused cap of 1 shows as 0.999999. "
+        "Only the data owner can decide on more budget, in a new ledger.",
     ),
     "UnreachableBudgetError": Example(
         """
@@ -153,7 +154,7 @@ EXAMPLES: dict[str, Example] = {
         model = dpem.KMeans(2, epsilon=1.0, bounds=(0, 100), max_iter=1)
         dpem.audit.replay(model, X, [(X, other)]).require()
         """,
-        "Treat it as a privacy bug: do not publish, and report it as SECURITY.md describes.",
+        "Treat it as a privacy bug: do not publish, and [report it](../development/reporting.md).",
     ),
     "ModelFileError": Example(
         """
@@ -217,7 +218,10 @@ EXAMPLES: dict[str, Example] = {
         })
         dpem.GaussianMixture(2, epsilon=8.0, schema=schema).fit(table)
         """,
-        "Compare the schema with the table (`dpem check`) and correct it. The next fit is charged again.",
+        "Declare wider bounds or further categories, as far as public knowledge and the released shares "
+        "justify them. For unreadable or missing cells, `dpem check` shows how they are written. "
+        "[One rule](../guide/schema.md#what-may-depend-on-the-rows) says what may depend on the rows. "
+        "The next fit is charged again.",
     ),
     "DeltaWarning": Example(
         """

@@ -3,7 +3,7 @@ Missing cells
 =============
 
 A quarter of the cells of a table are missing. By default, a Gaussian mixture
-without a schema moves a row with a missing cell to the centre of the bounds. With
+without a schema moves a row with a missing cell to the middle of the bounds. With
 ``missing="em"`` it uses the cells that are there.
 """
 
@@ -48,7 +48,7 @@ for name, model in models.items():
 # ----
 #
 # The grey dots are the complete rows, for their owner only. By default, four in ten
-# rows move to the centre of the bounds and become a group that does not exist. With
+# rows move to the middle of the bounds and become a group that does not exist. With
 # ``missing="em"`` the density is close to that of the complete rows.
 
 figure, axes = plt.subplots(

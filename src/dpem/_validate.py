@@ -246,7 +246,7 @@ def epsilon(value: Any, name: str = "epsilon") -> float:
     """Validate an epsilon above 0 and at most 100,000, which is far beyond any use."""
     if is_infinite(value):
         raise fail(f"a finite {name} > 0", name, value, "An infinite epsilon gives no privacy.")
-    remedy = "Values from 0.1 to 1 protect well; values above 10 protect little."
+    remedy = "Values from 0.1 to 1 protect well; values above 8 protect little."
     result = positive(value, name, remedy)
     if result > 1e5:
         raise fail(f"{name} of at most 100,000", name, value, remedy)

@@ -184,8 +184,8 @@ def check_table(
     """Check a schema against the cells of a table, before any budget is spent on the table.
 
     The result is for the owner of the rows and NOT FOR RELEASE: its shares are exact. The check charges no
-    ledger and changes no fit. You may correct freely how cells are written. Bounds and categories that you
-    change after reading the result depend on rows.
+    ledger and changes no fit. You may correct how a column is written. Bounds and categories that you
+    change after reading the result depend on rows, and so does a word that only a few cells contain.
 
     Parameters
     ----------

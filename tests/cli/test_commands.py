@@ -425,7 +425,7 @@ def test_an_unexpected_exception_shows_no_value(ward, tmp_path, capsys, monkeypa
     """Only type and place are reported, because the message may contain a cell of the table."""
 
     def broken(self, X, y=None):
-        raise ValueError("the patient's age is 42")
+        raise ValueError("the patient's age is 424242")
 
     monkeypatch.setattr(dpem.KMeans, "fit", broken)
     arguments = [
@@ -443,7 +443,7 @@ def test_an_unexpected_exception_shows_no_value(ward, tmp_path, capsys, monkeypa
     for more in ([], ["--json"]):
         found = called(capsys, *arguments, "-o", tmp_path / "m.dpem", *more)
         assert found.code == 1
-        assert "42" not in found.out + found.err
+        assert "424242" not in found.out + found.err
         assert "ValueError" in found.out + found.err
     assert list(tmp_path.iterdir()) == []
 

@@ -1,5 +1,6 @@
 """The API reference lists every public name."""
 
+import pkgutil
 import re
 from pathlib import Path
 
@@ -25,3 +26,12 @@ def test_every_public_name_is_in_the_reference():
         if type(getattr(module, name)).__name__ != "module"
     }
     assert public - listed == elsewhere
+
+
+def test_every_module_is_on_the_page_about_stability():
+    page = (INDEX.parents[1] / "stability.md").read_text()
+    stable, unstable = page.split("These may change at any time:")
+    for module in pkgutil.iter_modules(dpem.__path__, "dpem."):
+        if not module.name.startswith("dpem._"):
+            kept = any(module.name == public.__name__ for public in (*MODULES, dpem.errors))
+            assert f"`{module.name}`" in (stable if kept else unstable), module.name

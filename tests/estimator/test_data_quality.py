@@ -79,6 +79,7 @@ def test_unreadable_amounts_cause_a_warning(name, adjacency, tmp_path):
     assert fine.data_quality_.bad == {}
 
 
+@pytest.mark.filterwarnings("ignore::dpem.errors.WeakSignalWarning")
 def test_it_can_be_turned_off_and_is_absent_without_a_schema():
     table = trial_table("amounts", n_rows=2000)
     off = dpem.MixedMixture(schema=SCHEMA, epsilon=1.0, data_quality=False).fit(table)
@@ -130,8 +131,20 @@ def test_columns_that_are_clearly_bad():
     counts[0, 1], counts[1, 3] = 600, 1000
     quality = DataQuality(("a", "b"), counts, noise=100.0, n_rows=10_000.0)
     assert quality.bad == {"b": {"clipped": 0.1}}
-    with pytest.warns(DataQualityWarning, match=r"'b': 10% clipped"):
+    with pytest.warns(DataQualityWarning, match=r"'b': 10% clipped.*wider bounds.*dpem check, may not"):
         quality.warn()
+
+
+@pytest.mark.parametrize(
+    ("finding", "about_formats"), list(zip(FINDINGS, (True, True, False, False), strict=True))
+)
+def test_a_check_of_the_rows_is_advised_for_formats_only(finding, about_formats):
+    """Bounds and categories may follow from the released shares, never from a look at the rows."""
+    counts = np.where(np.array(FINDINGS) == finding, 1000.0, 0.0)[None]
+    with pytest.warns(DataQualityWarning) as caught:
+        DataQuality(("a",), counts, noise=10.0, n_rows=10_000.0).warn()
+    assert ("Run dpem check" in str(caught[0].message)) is about_formats
+    assert ("dpem check, may not" in str(caught[0].message)) is not about_formats
 
 
 # -- marks and charges -----------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ def pair(adjacency):
 
 
 @pytest.mark.filterwarnings("ignore::dpem.errors.WeakFitWarning")
+@pytest.mark.filterwarnings("ignore::dpem.errors.WeakSignalWarning")
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", FITS)
 def test_a_person_with_many_rows_stays_within_the_sensitivity(name, adjacency):

@@ -493,5 +493,5 @@ def test_one_mechanism_with_a_huge_epsilon():
 
 def test_pld_without_its_library_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(MissingExtraError, match=r"dpem\[pld\]"):
+    with pytest.raises(MissingExtraError, match=r"the extra 'pld' of dpem"):
         accountant_named("pld")

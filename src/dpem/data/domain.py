@@ -175,7 +175,7 @@ class Domain:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert a block of shape (columns, rows) to integers (as floats) of norm at most 2^24 for each row.
 
-        A row with a cell that is not a finite number becomes zero, the centre of the domain. Rows are never
+        A row with a cell that is not a finite number becomes zero, the middle of the bounds. Rows are never
         dropped and never raise.
         """
         d, largest = self.n_columns, self._largest

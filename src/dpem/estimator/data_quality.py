@@ -40,9 +40,10 @@ _BAD = 0.02
 _MEANING = {
     "absent": "Missing cells became the middle of the bounds, or one category: declare missing = true.",
     "unreadable": "Unreadable cells all became the same value: correct their format in the schema.",
-    "outside": "Cells outside the categories were replaced as the schema declares.",
-    "clipped": "Clipped cells lie at a bound.",
+    "outside": "Cells outside the categories were replaced as the schema declares: add publicly known ones.",
+    "clipped": "Clipped cells lie at a bound: declare wider bounds.",
 }
+_FORMATS = {"absent", "unreadable"}  # findings about how cells are written
 _LEVEL = {READ: 0, MISSING: 0, ABSENT: 1, UNREADABLE: 2, OUTSIDE: 3, BELOW: 4, ABOVE: 4}
 _LEVELS = np.array([_LEVEL[found] for found in range(len(_LEVEL))], dtype=np.float64)
 
@@ -111,10 +112,16 @@ class DataQuality:
         )
         more = f"; and {len(found) - 5} more" if len(found) > 5 else ""
         kinds = [what for what in FINDINGS if any(what in shares for shares in found.values())]
-        meaning = " ".join(_MEANING[what] for what in kinds)
+        meaning = [_MEANING[what] for what in kinds]
+        if _FORMATS.intersection(kinds):
+            meaning.append("Run dpem check, or dpem.check_table, on the table to see how cells are written.")
+        if not _FORMATS.issuperset(kinds):
+            meaning.append(
+                "These released shares, or public knowledge, may change bounds and categories; a look at the "
+                "rows, such as dpem check, may not."
+            )
         warn(
-            f"The schema does not fit the rows ({words}{more}; noisy shares of rows). {meaning} Run dpem "
-            f"check, or dpem.check_table, on the table.",
+            f"The schema does not fit the rows ({words}{more}; noisy shares of rows). {' '.join(meaning)}",
             DataQualityWarning,
         )
 

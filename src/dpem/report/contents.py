@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Contents", "contents_of"]
 
-_LARGE_EPSILON = 10.0
+_LARGE_EPSILON = 8.0
 _SAMPLE_ROWS = 12
 
 

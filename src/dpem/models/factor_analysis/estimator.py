@@ -75,7 +75,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     basis : array-like of shape (n_features, p), optional
         Public orthonormal directions, in decreasing order of expected variance, such as `dpem.cosine_basis`
         for images. The model sees the p coordinates of each row; the rest of the row counts as noise about
-        the centre of the domain, the same for all columns. The basis must not come from the rows.
+        the middle of the bounds, the same for all columns. The basis must not come from the rows.
     adjacency : {"replace_one", "add_remove"}, default "replace_one"
         Neighbouring relation: the number of rows is public with "replace_one" and private with "add_remove".
     rows_per_person : int, default 1
@@ -123,9 +123,10 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
 
     Notes
     -----
-    There is no ``loglike_``, because it would not be private. Rows with NaN or infinite values count as the
-    centre of the domain: an error would reveal such rows, and this model does not treat missing cells. The
-    results of `transform` and `score` are as sensitive as their argument; these methods refuse NaN.
+    There is no ``loglike_``, because it would not be private. Without a schema, rows with NaN or infinite
+    values count as the middle of the bounds: an error would reveal such rows, and this model does not treat
+    missing cells. The results of `transform` and `score` are as sensitive as their argument; these methods
+    refuse NaN.
 
     Examples
     --------

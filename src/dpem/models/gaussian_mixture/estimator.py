@@ -110,8 +110,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         components. 0 leaves it out.
     missing : {None, "em"}, default None
         Treatment of missing cells, which are NaN or declared as missing by the schema. "em": EM uses their
-        conditional expectations given the other cells of the row, at the same cost. None: no cells are
-        missing, and a row with a missing cell counts as the centre of the domain.
+        conditional expectations given the other cells of the row. The guarantee is the same; the first
+        estimate of the covariance takes a larger share of the budget (docs/guide/missing-values.md). None: no
+        cells are missing, and without a schema a row with a missing cell counts as the middle of the bounds.
     tol, reg_covar : float
         For plain EM only, as in scikit-learn.
     ledger : Ledger or path, optional
