@@ -4,7 +4,7 @@
     python benchmarks/threads.py --size .1 --threads 1,2 --only KMeans
 
 Each fit runs in its own process, which compiles and warms up on a small table first. Writes
-benchmarks/results/threads.json, and benchmarks/results/threads.md from it. With `--label before`, an older
+benchmarks/results/threads.json, and benchmarks/results/threads.md from it. With `--label earlier`, an older
 version of the package can be measured on the same machine for comparison (set PYTHONPATH to its `src`).
 """
 
@@ -128,6 +128,25 @@ def measure(name, threads, size, repeats):
     print(json.dumps(found))
 
 
+def write_table(recorded, path):
+    """Write the recorded seconds as a table: the fastest run of each fit."""
+    lines = [
+        "# Threads",
+        "",
+        f"Seconds of whole fits, the fastest of a few runs, on {recorded['machine']} (`make bench-threads`).",
+    ]
+    for label in sorted(set(recorded) - {"machine"}, reverse=True):
+        lines += ["", f"## {'This version' if label == 'now' else label.capitalize()}", ""]
+        lines += ["| fit | " + " | ".join(f"{n} threads" for n in THREADS) + " | 16 against 1 |"]
+        lines += ["|---" * (len(THREADS) + 2) + "|"]
+        for name, found in recorded[label].items():
+            best = {int(n): min(seconds) for n, seconds in found.items()}
+            cells = [f"{best[n]:.2f}" if n in best else "" for n in THREADS]
+            gain = f"{best[1] / best[16]:.1f} times" if {1, 16} <= set(best) else ""
+            lines.append(f"| {name} | {' | '.join(cells)} | {gain} |")
+    path.write_text("\n".join(lines) + "\n")
+
+
 def main():
     """Measure every fit in its own process."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -161,6 +180,7 @@ def main():
             f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
         )
         chosen.out.write_text(json.dumps(recorded, indent=1) + "\n")
+        write_table(recorded, chosen.out.with_suffix(".md"))
 
 
 if __name__ == "__main__":
