@@ -10,6 +10,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import hypothesis
 import pytest
 
+from dpem import _compiled
 from dpem.fitting.standard_errors import few_draws
 
 # Tests of tensors have a separate environment: `make test-gpu`.
@@ -52,6 +53,13 @@ def pytest_runtest_makereport():
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report():
     return _forbid_skip((yield))
+
+
+@pytest.fixture(autouse=True)
+def _compiled_sums_of_few_rows():
+    """Use compiled kernels although the tables of tests are small."""
+    with _compiled.for_any_size():
+        yield
 
 
 @pytest.fixture(autouse=True)

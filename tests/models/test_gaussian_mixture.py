@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 
 import dpem
-from dpem import GaussianMixture, Ledger, Schema
+from dpem import GaussianMixture, Ledger, Schema, _compiled
 from dpem.errors import (
     DataQualityWarning,
     FewerComponentsWarning,
@@ -25,7 +25,6 @@ from dpem.errors import (
     WeakFitWarning,
 )
 from dpem.fitting.standard_errors import few_draws
-from dpem.statistics import fast
 from dpem.testing import Recording, insecure_noise, record, replay
 from support.blocks import blocks_of
 from support.scikit_learn import checks
@@ -218,7 +217,7 @@ def test_the_model_is_independent_of_order_block_size_and_threads(
     X = blobs(n=1500, d=3)
     arguments = {"covariance_type": covariance_type, "adjacency": adjacency, "max_iter": 4}
     base = seeded_fit(X, n_jobs=1, **arguments)
-    monkeypatch.setattr(fast, "ENABLED", compiled)
+    monkeypatch.setattr(_compiled, "ENABLED", compiled)
     shuffled = seeded_fit(X[np.random.default_rng(1).permutation(len(X))], n_jobs=2, **arguments)
     same(shuffled, base)
     for block_rows in (17, 1499):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem import _compiled
 from dpem.audit.games import Game, claimed
 from dpem.audit.neighbours import as_cells
 from dpem.audit.observation import observe
@@ -22,6 +23,7 @@ __all__ = ["distinguish_by_bits"]
 
 
 @one_at_a_time
+@_compiled.for_any_size()
 def distinguish_by_bits(
     estimator: PrivateEstimator | Subject,
     one: Any,

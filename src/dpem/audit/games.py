@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem import _validate
+from dpem import _compiled, _validate
 from dpem.audit.bounds import epsilon_lower_bound, mu_lower_bound
 from dpem.audit.neighbours import as_cells, parsed
 from dpem.audit.observation import observe, record_releases
@@ -112,6 +112,7 @@ class Game:
 
 
 @one_at_a_time
+@_compiled.for_any_size()
 def distinguish(
     estimator: PrivateEstimator | Subject,
     one: Any,

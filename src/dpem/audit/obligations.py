@@ -15,13 +15,13 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpem import _compiled
 from dpem.data import Domain
 from dpem.data.domain import GRID
 from dpem.plugin import clipped as clipped_statistic
 from dpem.privacy import sensitivity
 from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.randomness import public_random
-from dpem.statistics import gaussian as gaussian_moments
 from dpem.statistics.contingency import PairTables
 from dpem.statistics.gaussian import COVARIANCES, ROW_BITS, FrameMoments, GaussianComponents
 from dpem.statistics.gaussian_missing import IncompleteMoments
@@ -167,7 +167,7 @@ def _counts(random: PublicRandom, covariance: Covariance, width: float, norm: in
     shared = d * (d + 1) // 2 if covariance == "tied" else 0
     one = 2.0 ** (ROW_BITS - 2 * SQUARED_BITS) * statistic.count_units**2
     rows = _grid_of(random, d)
-    for setting in (nullcontext(), patch.object(gaussian_moments, "compiled_kernels", lambda _: None)):
+    for setting in (nullcontext(), patch.object(_compiled, "ENABLED", False)):
         with setting:
             for vector in _each(statistic, rows):
                 counts = vector[: statistic.size - shared].reshape(k, -1)[:, 0]
@@ -336,6 +336,7 @@ OBLIGATIONS: dict[str, Obligation] = {
 }
 
 
+@_compiled.for_any_size()
 def largest_ratio(name: str) -> float:
     """Return the largest ratio of an obligation for rows from a fixed source of randomness."""
     return OBLIGATIONS[name].reached(public_random(0))

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from dpem import _validate
+from dpem import _compiled, _validate
 from dpem.audit.neighbours import as_cells, neighbours, require_rows
 from dpem.audit.observation import observe
 from dpem.audit.one_at_a_time import one_at_a_time
@@ -106,6 +106,7 @@ class ReplayAudit:
 
 
 @one_at_a_time
+@_compiled.for_any_size()
 def replay(
     estimator: PrivateEstimator | Subject,
     X: Any,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dpem import _validate, registry
+from dpem import _compiled, _validate, registry
 from dpem.audit.bits import distinguish_by_bits
 from dpem.audit.games import Game, changed_rows, distinguish
 from dpem.audit.membership import model_score, sample_score
@@ -184,6 +184,7 @@ def run_audit(
     return [found[task] for task in chosen]
 
 
+@_compiled.for_any_size()
 def perform(task: Attack) -> Finding:
     """Run one task."""
     started = time.monotonic()

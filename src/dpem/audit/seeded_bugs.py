@@ -17,6 +17,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from dpem import _compiled
 from dpem.audit import obligations
 from dpem.data import Domain, TableRows
 from dpem.data.column import READ, UNREADABLE, Column
@@ -239,6 +240,7 @@ def _bound_without_missing_cells() -> list[Any]:
     return [
         patch.object(IncompleteMoments, "_reach", as_complete),
         patch.object(IncompleteMoments, "_within_norm", unchecked),
+        patch.object(_compiled, "ENABLED", False),
     ]
 
 
@@ -307,7 +309,7 @@ def _tied_responsibilities_rounded() -> list[Any]:
 
     return [
         patch.object(FrameMoments, "_responsibilities", rounded),
-        patch.object(gaussian_moments, "compiled_kernels", lambda _: None),
+        patch.object(_compiled, "ENABLED", False),
     ]
 
 
@@ -325,7 +327,7 @@ def _softmax_of_the_block() -> list[Any]:
 
     return [
         patch.object(gaussian_moments, "softmax", of_block),
-        patch.object(gaussian_moments, "compiled_kernels", lambda _: None),
+        patch.object(_compiled, "ENABLED", False),
     ]
 
 
@@ -502,7 +504,7 @@ def _warning_about_rows() -> list[Any]:
             warnings.warn(f"{outside} rows lie outside the bounds.", UserWarning, stacklevel=2)
         return sound(self, columns)
 
-    return [patch.object(Domain, "to_grid", to_grid)]
+    return [patch.object(Domain, "to_grid", to_grid), patch.object(_compiled, "ENABLED", False)]
 
 
 def _log_of_exact_sums() -> list[Any]:

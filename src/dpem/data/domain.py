@@ -178,7 +178,7 @@ class Domain:
         A row with a cell that is not a finite number becomes zero, the middle of the bounds. Rows are never
         dropped and never raise.
         """
-        d = self.n_columns
+        d, largest = self.n_columns, self._largest
         u = np.empty(columns.shape, dtype=np.float64)
         with np.errstate(invalid="ignore", over="ignore"):
             for j in range(d):
@@ -190,8 +190,6 @@ class Domain:
             good = np.isfinite(columns).all(axis=0)
             norm = np.sqrt(norm_squared(u))
             good &= np.isfinite(norm)
-            # Rounding moves a row by at most sqrt(d)/2 grid steps. Leave room for that, and for float error.
-            largest = 1 - np.sqrt(d) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40
             scale = GRID * np.minimum(1.0, largest / np.maximum(norm, largest))
             np.multiply(u, scale, out=u)
         np.rint(u, out=u)
@@ -200,6 +198,27 @@ class Domain:
         # 2^53.
         u[:, norm_squared(u) > GRID * GRID] = 0.0
         return u
+
+    @property
+    def _largest(self) -> float:
+        """Norm that rounding cannot lift above 1: it moves a row by at most sqrt(d)/2 grid steps."""
+        return float(1 - np.sqrt(self.n_columns) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40)  # and float error
+
+    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
+        """Convert cells as `to_grid` does, compiled; single precision holds integers up to 2^24."""
+        return self._compiled_grid(columns, kernels, keep_missing=False)
+
+    def _compiled_grid(
+        self, columns: NDArray[np.float64], kernels: Any, *, keep_missing: bool
+    ) -> NDArray[np.float32]:
+        d = self.n_columns
+        low = np.full(d, -np.inf) if self.low is None else self.low
+        high = np.full(d, np.inf) if self.high is None else self.high
+        grid = np.empty(columns.shape, dtype=np.float32)
+        kernels.rows_to_grid(
+            columns, low, high, self.centre, self.scale, self._largest, GRID, keep_missing, grid
+        )
+        return grid
 
     def to_grid_tensor(self, columns: Any) -> Any:
         """Convert a tensor on a device, as `to_grid` does."""
@@ -260,6 +279,10 @@ class IncompleteRows:
         grid = self.domain.to_grid(np.where(missing, self.domain.centre[:, None], columns))
         grid[missing] = np.nan
         return grid
+
+    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
+        """Convert cells as `to_grid` does, compiled, in single precision."""
+        return self.domain._compiled_grid(columns, kernels, keep_missing=True)
 
 
 def norm_squared(columns: NDArray[np.float64]) -> NDArray[np.float64]:

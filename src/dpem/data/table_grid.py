@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,6 +50,12 @@ class TableGrid:
         """Convert a block of shape (columns, rows) to integers, with NaN for missing cells."""
         cells = np.rint((columns - self.low[:, None]) / self.step[:, None])
         return np.minimum(np.maximum(cells, 0.0), GRID)
+
+    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
+        """Convert cells as `to_grid` does, compiled; single precision holds integers up to 2^24."""
+        grid = np.empty(columns.shape, dtype=np.float32)
+        kernels.cells_to_grid(columns, self.low, self.step, GRID, grid)
+        return grid
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:  # noqa: ARG002
         """Return the bounds in words, for the privacy statement."""

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import numpy as np
 
+from dpem import _compiled
+from dpem._compiled import kernel_module
 from dpem._threads import one_thread
+from dpem.data.sources.memory import BLOCK_CELLS
 from dpem.data.sources.streams import StreamedRows
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import InvalidArgumentError
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpem.data import RowGrid, RowSource, TableRows
 
-__all__ = ["BlockSum", "ClusterRows", "Engine", "grid_blocks", "sum_blocks"]
+__all__ = ["BlockSum", "ClusterRows", "Engine", "grid_rows", "sum_blocks"]
 
 
 class BlockSum(Protocol):
@@ -36,7 +39,10 @@ class BlockSum(Protocol):
         ...
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the sum over a block of grid rows of shape (columns, rows)."""
+        """Return the sum over a block of grid rows of shape (columns, rows).
+
+        A statistic with the attribute `has_kernel` takes large blocks, and blocks in single precision.
+        """
         ...
 
 
@@ -74,19 +80,33 @@ class ClusterRows(StreamedRows):
         )
 
 
-def grid_blocks(rows: TableRows, grid: RowGrid) -> Iterator[NDArray[np.float64]]:
-    """Convert rows to grid rows, block by block."""
-    for block in rows.blocks():
-        yield grid.to_grid(block)
+def grid_rows(rows: TableRows, grid: RowGrid) -> list[NDArray[np.float32]]:
+    """Convert rows to one array of grid rows, or none; single precision holds their integers up to 2^24."""
+    kernels = kernel_module("dpem.data.grid_kernel", rows.n_rows * rows.n_columns)
+    to_single = getattr(grid, "to_single", None)
+    if kernels is not None and to_single is not None:
+        cells = rows.matrix()
+        return [to_single(rows.block() if cells is None else cells, kernels)]
+    blocks = [grid.to_grid(block).astype(np.float32) for block in rows.blocks()]
+    return [np.concatenate(blocks, axis=1)] if len(blocks) > 1 else blocks
 
 
-def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.floating[Any]]]) -> IntegerTotal:
-    """Sum a statistic over blocks of grid rows, on one BLAS thread. Every engine calls this.
-
-    Blocks may be kept in single precision, which represents their integers of up to 2^24 exactly.
-    """
+def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.float32]]) -> IntegerTotal:
+    """Sum a statistic over blocks of grid rows, on one BLAS thread: what every engine does with its rows."""
     total = IntegerTotal(statistic.size)
     with one_thread(), np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
         for block in blocks:
-            total.add(statistic.sum_block(block.astype(np.float64, copy=False)))
+            for part in _parts(statistic, block):
+                total.add(statistic.sum_block(part))
     return total
+
+
+def _parts(statistic: BlockSum, block: NDArray[np.float32]) -> Iterator[NDArray[Any]]:
+    """Yield a block as it is to a compiled kernel, and else in parts that stay in the cache."""
+    if getattr(statistic, "has_kernel", False) and _compiled.are_used(block.size):
+        yield block
+        return
+    n_columns, n_rows = block.shape
+    size = max(64, BLOCK_CELLS // max(1, n_columns))
+    for start in range(0, n_rows, size):
+        yield block[:, start : start + size].astype(np.float64, order="C")

@@ -6,18 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from dpem._threads import one_thread, thread_count
-from dpem.engines.base import grid_blocks, sum_blocks
+from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.memory import bytes_to_keep
 from dpem.engines.totals import IntegerTotal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid, RowSource, TableRows
@@ -106,7 +105,7 @@ class _Pass:
         """Sum over pieces until all are taken."""
         return sum_blocks(self._statistic, self._blocks())
 
-    def _blocks(self) -> Iterator[NDArray[np.floating[Any]]]:
+    def _blocks(self) -> Iterator[NDArray[np.float32]]:
         while True:
             with self._lock:
                 if self._failed:
@@ -122,10 +121,7 @@ class _Pass:
             if isinstance(piece, list):
                 yield from piece
                 continue
-            held = []
-            for block in grid_blocks(piece, self._grid):
-                if keep:
-                    held.append(block.astype(np.float32))
-                yield block
+            blocks = grid_rows(piece, self._grid)
             if keep:
-                self._kept.blocks[number] = held
+                self._kept.blocks[number] = blocks
+            yield from blocks

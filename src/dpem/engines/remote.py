@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from dpem.engines.base import grid_blocks, sum_blocks
+from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import DpemError, EngineError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid
@@ -47,7 +46,7 @@ class Failure:
 def grid_part(table: Any, reader: TableReader, grid: RowGrid) -> Blocks | Failure:
     """Convert a part of the table to grid rows. Single precision represents their integers exactly."""
     try:
-        return [block.astype(np.float32) for block in grid_blocks(reader(table), grid)]
+        return grid_rows(reader(table), grid)
     except Exception as error:  # noqa: BLE001  (raised where totals are collected)
         return Failure.of(error)
 

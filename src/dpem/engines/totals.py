@@ -17,7 +17,7 @@ _LOW_BITS = 20
 
 
 class IntegerTotal:
-    """An exact running sum of integer vectors, each below 2^53 in size.
+    """An exact running sum of integer vectors, each below 2^63 in size.
 
     It holds two 64-bit limbs, because a single one could overflow after some millions of blocks. The number
     of rows may be private, so it must not cause an error.

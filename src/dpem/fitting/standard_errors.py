@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ import numpy as np
 from dpem._threads import one_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -38,17 +40,33 @@ def standard_errors(
     the standard deviation over draws, which is free post-processing. It does not include sampling error, or
     noise in earlier steps.
     """
+
+    def draw(again: ReleasedStatistics) -> tuple[NDArray[np.float64]]:
+        return (model.m_step(before, again),)
+
     draws = (
-        (model.m_step(before, released.with_more_noise(random_state.normal(0.0, released.noise_stddev))),)
+        partial(draw, released.with_more_noise(random_state.normal(0.0, released.noise_stddev)))
         for _ in range(_DRAWS)
     )
     return spread_of_draws(draws)[0]
 
 
-def spread_of_draws(draws: Iterable[tuple[NDArray[np.float64], ...]]) -> tuple[NDArray[np.float64], ...]:
-    """Return the standard deviation of each array over draws."""
+def spread_of_draws(
+    draws: Iterable[Callable[[], tuple[NDArray[np.float64], ...]]], n_threads: int = 1
+) -> tuple[NDArray[np.float64], ...]:
+    """Return the standard deviation of each array over draws, which several threads may compute.
+
+    A draw has its noise when the iterable yields it, so that the result does not depend on the threads.
+    """
+    chosen = islice(draws, _most_draws.get())
     with one_thread():
-        columns = zip(*islice(draws, _most_draws.get()), strict=True)
+        if n_threads == 1:
+            found = [draw() for draw in chosen]
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                waiting = [pool.submit(copy_context().run, draw) for draw in chosen]
+                found = [work.result() for work in waiting]
+        columns = zip(*found, strict=True)
         return tuple(np.asarray(np.std(np.stack(column), axis=0)) for column in columns)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -292,11 +293,13 @@ class GeneralEM(PaperMethod, PrivateEM):
             progress.step(f"step {step + 1} of {self.max_iter}")
             before, sums, noise = parameters, *self._release(gate, model, grid, moments, parameters)
             parameters = _m_step(model, sums, before, n_rows, noise)
+
         # Fresh noise on the last sums, for standard errors.
-        draws = (
-            tuple(_m_step(model, random_state.normal(sums, noise), before, n_rows, noise).values())
-            for _ in range(_DRAWS if noise.any() else 2)
-        )
+        def draw() -> tuple[NDArray[np.float64], ...]:
+            again = random_state.normal(sums, noise)
+            return tuple(_m_step(model, again, before, n_rows, noise).values())
+
+        draws = repeat(draw, _DRAWS if noise.any() else 2)
         spread = spread_of_draws(draws)
         return self._attributes(grid.schema, parameters) | {
             "standard_errors_": dict(zip(parameters, spread, strict=True)),

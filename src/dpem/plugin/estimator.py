@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from abc import abstractmethod
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
@@ -133,7 +134,11 @@ class ModelEstimator(PrivateEstimator):
     ) -> dict[str, Any]:
         request: ModelRequest = public.request
         fitted = fit_model(gate, request, public.n_rows, random_state, progress)
-        spread = spread_of_draws(tuple(fitted.redraw(random_state).values()) for _ in range(_DRAWS))
+
+        def draw() -> tuple[NDArray[np.float64], ...]:
+            return tuple(fitted.redraw(random_state).values())
+
+        spread = spread_of_draws(repeat(draw, _DRAWS))
         return self._attributes(request.grid.schema, fitted.parameters) | {
             "standard_errors_": dict(zip(fitted.parameters, spread, strict=True)),
             "n_iter_": request.iterations,

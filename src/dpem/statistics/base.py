@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
+
+from dpem._compiled import kernel_module
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +18,7 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["JointStatistic", "PreparedStatistic", "RowStatistic", "require_gaussian"]
+__all__ = ["CompiledStatistic", "JointStatistic", "PreparedStatistic", "RowStatistic", "require_gaussian"]
 
 
 class RowStatistic(Protocol):
@@ -90,6 +93,35 @@ class JointStatistic:
     def split(self, total: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """Return the sums of the parts."""
         return np.split(total, np.cumsum([part.size for part in self.parts])[:-1])
+
+
+class CompiledStatistic(ABC):
+    """A statistic with a compiled kernel. NumPy is the reference: both give the same bits."""
+
+    has_kernel: ClassVar[bool] = True
+    kernels: ClassVar[str]  # the module in dpem.statistics.kernels
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Length of the vector."""
+
+    def sum_block(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+        """Return the sum over a block of grid rows, which may be in single precision."""
+        compiled = kernel_module(f"dpem.statistics.kernels.{self.kernels}", rows.size)
+        if compiled is None:
+            return self._sum_numpy(rows.astype(np.float64, copy=False))
+        total = np.zeros(self.size, dtype=np.int64)
+        self._add_compiled(compiled, np.ascontiguousarray(rows), total)
+        return total
+
+    @abstractmethod
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the sum over a block."""
+
+    @abstractmethod
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        """Add the sum over a block to `total`, with the functions of the module of kernels."""
 
 
 def require_gaussian(norm: Norm) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["Histograms", "PairTables", "bins_of_levels"]
+__all__ = ["Histograms", "PairTables", "bins_of_levels", "joined_bins"]
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms:
+class Histograms(CompiledStatistic):
     """Histograms of single columns, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T histograms, which
@@ -44,6 +44,7 @@ class Histograms:
     by: tuple[int, NDArray[np.intp]] | None = None
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "tables"
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
@@ -69,7 +70,7 @@ class Histograms:
         """Return the sensitivity for non-negative vectors of norm sqrt(T)."""
         return _table_sensitivity(len(self.columns), adjacency, norm)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows in each bin. A level out of range counts as the first or last level."""
         part = 0 if self.by is None else bins_of_levels(rows[self.by[0]], self.by[1])
         counts = [
@@ -77,6 +78,19 @@ class Histograms:
             for j, bins, size in zip(self.columns, self.bins, self.n_bins, strict=True)
         ]
         return np.concatenate(counts)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
+        kernels.histograms(
+            rows,
+            np.asarray(self.columns, dtype=np.intp),
+            *joined_bins(self.bins),
+            np.array(self.n_bins),
+            split,
+            parts,
+            self.n_parts,
+            total,
+        )
 
     def split(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one array (parts, bins) per histogram."""
@@ -88,7 +102,7 @@ class Histograms:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables:
+class PairTables(CompiledStatistic):
     """Tables of all pairs of columns within blocks, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T tables, which is
@@ -109,6 +123,7 @@ class PairTables:
     by: int | None = None
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "tables"
 
     @property
     def n_tables(self) -> int:
@@ -142,7 +157,7 @@ class PairTables:
         """Return the sensitivity for non-negative vectors of norm sqrt(T)."""
         return _table_sensitivity(self.n_tables, adjacency, norm)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each entry. The tables of a column with all later columns are adjacent."""
         codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
         part = 0 if self.by is None else codes[self.by]
@@ -156,6 +171,18 @@ class PairTables:
                 n_entries = self.n_parts * self.n_bins[block[i]] * width
                 counts.append(np.bincount((first + places[i + 1 :]).ravel(), minlength=n_entries))
         return np.concatenate(counts)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.pair_tables(
+            rows,
+            *joined_bins(self.bins),
+            np.array(self.n_bins),
+            np.array([j for block in self.blocks for j in block], dtype=np.intp),
+            np.cumsum([len(block) for block in self.blocks], dtype=np.intp),
+            -1 if self.by is None else self.by,
+            self.n_parts,
+            total,
+        )
 
     def grams(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one symmetric array (parts, bins, bins) per block.
@@ -178,6 +205,11 @@ class PairTables:
 def _table_sensitivity(n_tables: int, adjacency: Adjacency, norm: Norm) -> float:
     require_gaussian(norm)
     return sensitivity.histograms(n_tables, adjacency)
+
+
+def joined_bins(bins: Sequence[NDArray[np.intp]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the bins of all columns in one array, and where each column's begin and the last one's end."""
+    return np.concatenate(bins), np.concatenate([[0], np.cumsum([len(one) for one in bins])])
 
 
 def bins_of_levels(levels: NDArray[np.float64], bins: NDArray[np.intp]) -> NDArray[np.intp]:

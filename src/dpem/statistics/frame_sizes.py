@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 from dpem.statistics.simple import LINEAR_BITS, interval_sensitivity
 
 if TYPE_CHECKING:
@@ -22,13 +22,14 @@ __all__ = ["FrameSizes"]
 
 
 @dataclass(frozen=True, eq=False)
-class FrameSizes:
+class FrameSizes(CompiledStatistic):
     """The squared norm of rows in one frame, divided by `cap` and limited to 1, with 20 bits. Eq. (S-8)."""
 
     component: GaussianComponents  # a single one
     cap: float
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "gaussian"
 
     @property
     def size(self) -> int:
@@ -40,12 +41,18 @@ class FrameSizes:
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the squared norms. NaN counts as the cap."""
         _, squared = self.component.frames(rows)
         part = squared[0] / self.cap
         scaled = np.floor(np.where(part < 1.0, part, 1.0) * 2.0**LINEAR_BITS)
         return np.array([int(scaled.sum())])
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        own = self.component
+        kernels.frame_sizes(
+            rows, own.whitening, own.offsets[0], own.scales[0], self.cap, 2.0**LINEAR_BITS, total
+        )
 
     def mean(self, released: ReleasedStatistics, n_rows: float) -> tuple[float, float]:
         """Return the mean squared norm and the standard deviation of its noise."""

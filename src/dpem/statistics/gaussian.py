@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 from scipy import special
@@ -24,15 +24,12 @@ from scipy import special
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
-from dpem.statistics.fast import compiled_kernels
 from dpem.statistics.simple import SQUARED_BITS, unit_scale
 from dpem.statistics.softmax import softmax
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
@@ -176,7 +173,7 @@ class ReleasedMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class FrameMoments:
+class FrameMoments(CompiledStatistic):
     """Weighted moments of rows under the first `n_framed` components, and counts of the others. Eq. (S-9).
 
     A restricted covariance releases fewer entries of psi psi': its diagonal ("diag"), its trace
@@ -190,6 +187,7 @@ class FrameMoments:
     clip: float  # tau
     count_scale: float  # s
     coarse_bits: int = COARSE_BITS
+    kernels: ClassVar[str] = "gaussian"
 
     @property
     def n_columns(self) -> int:
@@ -252,19 +250,13 @@ class FrameMoments:
             self.noise_shape,
         )
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum g psi psi' over a block of grid rows. Use compiled kernels if installed and faster."""
-        kernels = compiled_kernels(self.n_columns)
-        return self._sum_products(rows) if kernels is None else self._sum_compiled(rows, kernels)
-
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
         return kernels_torch.frame_moments(self, rows)
 
-    def _sum_compiled(self, rows: NDArray[np.float64], kernels: ModuleType) -> NDArray[np.int64]:
-        total = np.zeros(self.size, dtype=np.int64)
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
         kernels.frame_moments(
             rows,
             self.components.whitening,
@@ -280,9 +272,8 @@ class FrameMoments:
             4.0**SQUARED_BITS,
             total,
         )
-        return total
 
-    def _sum_products(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         z, squared = self.components.frames(rows)
         g = self._responsibilities(self.components.log_joint(squared))
         d, k = self.n_columns, self.n_framed

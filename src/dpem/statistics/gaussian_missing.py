@@ -20,19 +20,28 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem._compiled import kernel_module
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import root_up
 from dpem.statistics.base import require_gaussian
-from dpem.statistics.gaussian import EXACT_ROWS, ROW_BITS, FrameMoments, kept_variance
+from dpem.statistics.gaussian import (
+    EXACT_ROWS,
+    RESPONSIBILITY_BITS,
+    ROW_BITS,
+    FrameMoments,
+    kept_variance,
+)
 from dpem.statistics.missing_patterns import PatternFrames
 from dpem.statistics.simple import SQUARED_BITS
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
@@ -43,15 +52,27 @@ if TYPE_CHECKING:
 
 __all__ = ["CentredMoments", "IncompleteMoments"]
 
-_PART_ROWS = 1 << 13  # rows at a time: their weights sum to far below 2^53
+_PART_ROWS = 1 << 15  # rows at a time: their weights sum to far below 2^53
 _KNOWN_PART = 0.5  # weight of the counts of known cells relative to the moments
+
+
+@dataclass(frozen=True, eq=False)
+class _PatternTerms:
+    """What `IncompleteMoments` needs for each of p patterns of missing cells."""
+
+    reach: NDArray[np.float64]  # (p,): the clip radius
+    factors: NDArray[np.float64]  # (p,): grid units of psi
+    spread: NDArray[np.float64]  # (k, p, d, d): P, integers
+    own: NDArray[np.int64]  # (k, p): |P|^2
+    trace: NDArray[np.int64]  # (k, p)
+    released: NDArray[np.int64]  # (k, p, entries)
 
 
 @dataclass(frozen=True, eq=False)
 class IncompleteMoments(FrameMoments):
     """`FrameMoments` of rows that may have missing cells (NaN). Eq. (S-13)."""
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def sum_block(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """Sum over complete rows as `FrameMoments` does, and over the others by pattern of missing cells."""
         incomplete = np.isnan(rows).any(axis=0)
         total = np.zeros(self.size, dtype=np.int64)
@@ -59,8 +80,14 @@ class IncompleteMoments(FrameMoments):
             total += super().sum_block(np.ascontiguousarray(rows[:, ~incomplete]))
         for start in range(0, int(incomplete.sum()), _PART_ROWS):
             part = np.flatnonzero(incomplete)[start : start + _PART_ROWS]
-            for held, which, frames in self._frames.groups(rows[:, part]):
-                self._add_group(total, np.nan_to_num(rows[:, part[held]]), which, frames)
+            cells = rows[:, part].astype(np.float64, copy=False)
+            kernels = kernel_module("dpem.statistics.kernels.missing", cells.size)
+            for held, which, frames in self._frames.groups(cells):
+                known = np.nan_to_num(cells[:, held])
+                if kernels is None:
+                    self._add_group(total, known, which, frames)
+                else:
+                    self._add_compiled_group(kernels, total, known, which, frames)
         return total
 
     @cached_property
@@ -82,8 +109,7 @@ class IncompleteMoments(FrameMoments):
         reach, shrink = self._reach(n_missing)
         for j, own_k in enumerate(own.reshape(k, -1)):
             z, squared = places[j]
-            null = np.rint(frames.null[j] * (self.per_unit * math.sqrt(self._kept)))
-            spread = np.swapaxes(null, 1, 2) @ null  # P, integers
+            spread = self._spread(frames, j)
             scale = (
                 self.per_unit * shrink[which] * (reach[which] / np.maximum(np.sqrt(squared), reach[which]))
             )
@@ -100,6 +126,76 @@ class IncompleteMoments(FrameMoments):
                 own_k[1 : d + 1] += (weighted.sum(axis=1) * self.count_units).astype(np.int64)
                 second += self._second_moments(weighted, psi[:, part]).astype(np.int64)
 
+    def _add_compiled_group(
+        self,
+        kernels: ModuleType,
+        total: NDArray[np.int64],
+        rows: NDArray[np.float64],
+        which: NDArray[np.intp],
+        frames: Frames,
+    ) -> None:
+        terms = self._terms_of(frames)
+        weights = np.zeros(terms.own.shape, dtype=np.int64)
+        kernels.incomplete_moments(
+            rows,
+            which,
+            frames.whitening,
+            frames.offsets,
+            frames.scales,
+            frames.constants,
+            terms.reach,
+            terms.factors,
+            terms.spread,
+            terms.own,
+            terms.trace,
+            kernels.KINDS[self.covariance],
+            float(self.count_units),
+            2.0**RESPONSIBILITY_BITS,
+            4 ** (2 * SQUARED_BITS),
+            4.0**SQUARED_BITS,
+            weights,
+            total,
+        )
+        counted = self.size - self.n_others
+        shared_size = self.n_columns * (self.n_columns + 1) // 2 if self.pooled else 0
+        own, shared, _ = np.split(total, [counted - shared_size, counted])
+        for weight, released, own_k in zip(
+            weights, terms.released, own.reshape(self.n_framed, -1), strict=True
+        ):
+            second = shared if self.pooled else own_k[self.n_columns + 1 :]
+            second += weight @ released
+
+    def _terms_of(self, frames: Frames) -> _PatternTerms:
+        """Return the terms of the patterns of some frames, from the cache if they are the last ones."""
+        last = self._last_terms
+        if "frames" in last and last["frames"][0] is frames:
+            return last["frames"][1]
+        reach, shrink = self._reach(frames.missing.sum(axis=1))
+        spread = np.stack([self._spread(frames, j) for j in range(self.n_framed)])
+        terms = _PatternTerms(
+            reach,
+            self.per_unit * shrink,
+            spread,
+            np.minimum((spread**2).sum(axis=(2, 3)), 2.0**60).astype(np.int64),
+            np.trace(spread, axis1=2, axis2=3).astype(np.int64),
+            np.stack([self._released_part(matrices).astype(np.int64) for matrices in spread]),
+        )
+        last["frames"] = frames, terms
+        return terms
+
+    @cached_property
+    def _last_terms(self) -> dict[str, tuple[Frames, _PatternTerms]]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Sent to workers of a cluster without the terms, because their patterns depend on private rows.
+        return {name: value for name, value in vars(self).items() if name != "_last_terms"}
+
+    def _spread(self, frames: Frames, k: int) -> NDArray[np.float64]:
+        """Return P of each pattern (p, d, d) for component k, in integers."""
+        null = np.rint(frames.null[k] * (self.per_unit * math.sqrt(self._kept)))
+        return np.asarray(np.swapaxes(null, 1, 2) @ null)
+
     @property
     def _kept(self) -> float:
         """Fraction of the variance of a complete row after clipping. Expectations get the same scale."""
@@ -115,11 +211,13 @@ class IncompleteMoments(FrameMoments):
             squared = np.sqrt(c * c - q) - s2
         reach = np.sqrt(np.maximum(squared, 1e-12))
         d = self.n_columns
+        # One value for each number of missing cells.
+        numbers, first, of_number = np.unique(n_missing, return_index=True, return_inverse=True)
         kept = [
             kept_variance(d - int(n), float(r)) if n < d else 1.0
-            for n, r in zip(n_missing, reach, strict=True)
+            for n, r in zip(numbers, reach[first], strict=True)
         ]
-        return reach, np.minimum(1.0, np.sqrt(self._kept / np.array(kept)))
+        return reach, np.minimum(1.0, np.sqrt(self._kept / np.array(kept)))[of_number]
 
     def _within_norm(
         self, psi: NDArray[np.float64], which: NDArray[np.intp], spread: NDArray[np.float64]

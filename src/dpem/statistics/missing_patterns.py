@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem._compiled import kernel_module
 from dpem.data.domain import GRID, norm_squared
 from dpem.statistics.gaussian import WHITENING
 
@@ -79,6 +80,11 @@ class Frames:
 
         Missing cells of the rows are zero.
         """
+        kernels = kernel_module("dpem.statistics.kernels.missing", rows.size)
+        if kernels is not None:
+            z = np.empty(rows.shape)
+            kernels.places(rows, which, self.whitening[k], self.offsets[k], self.scales[k], z)
+            return z, norm_squared(z)
         product = np.zeros(rows.shape)
         for j, column in enumerate(rows):  # sums of products of integers below 2^48 are exact
             product += self.whitening[k, :, :, j][which].T * column

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
-from dpem.statistics.contingency import bins_of_levels
+from dpem.statistics.base import CompiledStatistic, require_gaussian
+from dpem.statistics.contingency import bins_of_levels, joined_bins
 from dpem.statistics.exact import exact_product
 from dpem.statistics.softmax import softmax
 
@@ -32,7 +32,7 @@ ROW_UNIT = 2.0 ** (_SHARE_BITS + _TABLE_BITS)  # units of the sums per row
 
 
 @dataclass(frozen=True, eq=False)
-class MixtureTables:
+class MixtureTables(CompiledStatistic):
     """Sums of responsibilities g, and of g times the indicator of each bin of each column. Eq. (S-14).
 
     A known cell counts as the indicator of its bin. A missing cell counts as its expectation, which is given
@@ -58,6 +58,7 @@ class MixtureTables:
     missing: Sequence[NDArray[np.float64] | None]
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "tables"
 
     @property
     def size(self) -> int:
@@ -87,33 +88,75 @@ class MixtureTables:
                 with_missing.append(np.concatenate([known, np.log(missing)[:, None]], axis=1))
         return with_missing
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum over a block of rows of levels. All products are exact products of integers."""
         codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
-        n, k = rows.shape[1], len(self.weights)
-        logits = np.repeat(np.log(self.weights)[:, None], n, axis=1)
+        share = self._shares(codes)
+        by_cell = [
+            _by_bin(share, column, table.shape[1] + 1)
+            for column, table in zip(codes, self.tables, strict=True)
+        ]
+        return self._expected(share.sum(axis=1).astype(np.int64), by_cell)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        ends = np.cumsum([0, *(table.shape[1] + 1 for table in self.tables)])
+        k = len(self.weights)
+        shares, sums = np.zeros(k, dtype=np.int64), np.zeros((ends[-1], k), dtype=np.int64)
+        kernels.mixture_tables(
+            rows,
+            *joined_bins(self.bins),
+            ends,
+            np.log(self.weights),
+            self._log_table_of_cells,
+            2.0**_SHARE_BITS,
+            shares,
+            sums,
+        )
+        total += self._expected(shares, [part.T for part in np.split(sums, ends[1:-1])])
+
+    def _expected(self, shares: NDArray[np.int64], by_cell: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the sums, from responsibilities (k,) and those by the bins of each column, missing last."""
+        sums, lost = [shares[:, None] << _TABLE_BITS], []
+        for cells, table, missing in zip(by_cell, self.tables, self.missing, strict=True):
+            size = table.shape[1]
+            counted = cells[:, :size] << _TABLE_BITS
+            if missing is not None:
+                # Rounded down, the entries of a table sum to at most 2^12, which bounds their norm.
+                expected = np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS).astype(np.int64)
+                counted = counted + cells[:, size:] * expected
+                lost.append(cells[:, size:] << _TABLE_BITS)
+            sums.append(counted)
+        return np.concatenate(sums + lost, axis=1).ravel()
+
+    @cached_property
+    def _log_table_of_cells(self) -> NDArray[np.float64]:
+        """The log-probabilities of all columns' bins, missing cells last, one row per bin."""
+        padded = [
+            np.pad(log_table, ((0, 0), (0, table.shape[1] + 1 - log_table.shape[1])))
+            for log_table, table in zip(self._log_tables, self.tables, strict=True)
+        ]
+        return np.ascontiguousarray(np.concatenate(padded, axis=1).T)
+
+    def _shares(self, codes: list[NDArray[np.intp]]) -> NDArray[np.float64]:
+        """Return responsibilities (k, n) as integers of 2^16, the bound checked for every row."""
+        logits = np.repeat(np.log(self.weights)[:, None], len(codes[0]), axis=1)
         for column, table in zip(codes, self._log_tables, strict=True):
             logits += table[:, column]
         share = np.floor(softmax(logits)[0] * 2.0**_SHARE_BITS)
         # Check the bound of the sensitivity in integers. A row beyond it is set to zero.
         share[:, ~(share.sum(axis=0) <= 2.0**_SHARE_BITS)] = 0.0
-        sums = [share.sum(axis=1)[:, None] * 2.0**_TABLE_BITS]
-        lost = []
-        for column, table, missing in zip(codes, self.tables, self.missing, strict=True):
-            size = table.shape[1]
-            hot = np.zeros((n, size + 1))
-            hot[np.arange(n), column] = 1.0
-            by_cell = exact_product(share, hot, bound=2.0**_SHARE_BITS * max(1, n))
-            counted = by_cell[:, :size] * 2.0**_TABLE_BITS
-            if missing is not None:
-                # Rounded down, the entries of a table sum to at most 2^12, which bounds their norm.
-                counted += by_cell[:, size:] * np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS)
-                lost.append(by_cell[:, size:] * 2.0**_TABLE_BITS)
-            sums.append(counted)
-        return np.concatenate([part.astype(np.int64).reshape(k, -1) for part in sums + lost], axis=1).ravel()
+        return share
 
     def read(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], float]:
         """Return released sums in units of rows, (k, entries), and the standard deviation of their noise."""
         return released.values.reshape(len(self.weights), -1) / ROW_UNIT, float(
             released.noise_stddev[0]
         ) / ROW_UNIT
+
+
+def _by_bin(share: NDArray[np.float64], column: NDArray[np.intp], n_bins: int) -> NDArray[np.int64]:
+    """Sum responsibilities (k, n) over the rows of each bin."""
+    n = len(column)
+    hot = np.zeros((n, n_bins))
+    hot[np.arange(n), column] = 1.0
+    return exact_product(share, hot, bound=2.0**_SHARE_BITS * max(1, n)).astype(np.int64)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
 from dpem.privacy.sensitivity import interval as interval_sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
 
 if TYPE_CHECKING:
@@ -45,12 +45,14 @@ __all__ = [
 # that 2^26 times the rows of a block stays below 2^53. Entries that are summed alone have 20 bits.
 SQUARED_BITS = 13
 LINEAR_BITS = 20
+# 2^20, less room for rounding.
+_BELOW_ONE = 2.0**LINEAR_BITS * (1 - 2.0**-40)
 # Number of halvings from the box that contains all rows to the smallest one.
 BOX_BITS = 18
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class Sums(CompiledStatistic):
     """The sum of the rows, and with `counted` their number, which is then private.
 
     The count has weight 2^24: Eq. (S-4) with a = b. Without it, the sensitivity is Eq. (S-2).
@@ -60,6 +62,7 @@ class Sums:
     counted: bool
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "simple"
 
     @property
     def size(self) -> int:
@@ -71,10 +74,15 @@ class Sums:
         require_gaussian(norm)
         return sensitivity.joint(GRID if self.counted else 0.0, GRID, 0.0, adjacency)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the column sums, then the weighted count."""
         sums = rows.sum(axis=1).astype(np.int64)
         return np.append(sums, int(GRID) * rows.shape[1]) if self.counted else sums
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.sums(rows, total)
+        if self.counted:
+            total[-1] += int(GRID) * rows.shape[1]
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
@@ -101,7 +109,7 @@ class CountedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class DistanceHistogram:
+class DistanceHistogram(CompiledStatistic):
     """A histogram of the distances of rows from the nearest of some points. Eq. (S-5).
 
     `edges` are the upper ends of the bins, in increasing order. The last bin contains all rows beyond.
@@ -111,6 +119,7 @@ class DistanceHistogram:
     edges: NDArray[np.float64]  # grid units
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "nearest"
 
     @property
     def size(self) -> int:
@@ -121,11 +130,14 @@ class DistanceHistogram:
         """Return the sensitivity of a histogram."""
         return sensitivity.histogram(adjacency, norm)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each bin."""
         _, distance_squared = nearest(rows, self.points)
         bins = np.searchsorted(self.edges[:-1] ** 2, distance_squared, side="left")
         return np.bincount(bins, minlength=self.size)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.distance_histogram(rows, self.points, self.edges[:-1] ** 2, total)
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
@@ -135,7 +147,7 @@ class DistanceHistogram:
 
 
 @dataclass(frozen=True, eq=False)
-class SecondMoments:
+class SecondMoments(CompiledStatistic):
     """The second moments of rows about a centre, clipped to a radius. Eq. (S-3).
 
     The sum holds the upper triangle. Noise off the diagonal is smaller by a factor of sqrt 2, so that the
@@ -145,6 +157,7 @@ class SecondMoments:
     centre: NDArray[np.float64]  # (d,), integers
     radius: float  # grid units
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "simple"
 
     @property
     def size(self) -> int:
@@ -167,11 +180,15 @@ class SecondMoments:
         require_gaussian(norm)
         return sensitivity.second_moments(2.0**SQUARED_BITS, adjacency)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum the outer products of the block's rows."""
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the sum of the outer products of the rows."""
         z = onto_unit_grid(rows - self.centre[:, None], self.radius, SQUARED_BITS)
         product = exact_product(z, z.T, bound=4.0**SQUARED_BITS * max(1, rows.shape[1]))
         return product[np.triu(np.ones(product.shape, dtype=bool))].astype(np.int64)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        scale = unit_scale(len(self.centre), SQUARED_BITS)
+        kernels.second_moments(rows, self.centre, self.radius, scale, 4.0**SQUARED_BITS, total)
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
@@ -181,7 +198,7 @@ class SecondMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class BoxHistogram:
+class BoxHistogram(CompiledStatistic):
     """Counts of rows in the leaves of a tree of boxes along some axes. Eq. (S-5).
 
     The code of a row has `BOX_BITS` bits. The box from -h to h is halved along the axes `halved`, in that
@@ -195,6 +212,7 @@ class BoxHistogram:
     starts: NDArray[np.int64]  # in increasing order, from 0
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "simple"
 
     @property
     def size(self) -> int:
@@ -214,7 +232,20 @@ class BoxHistogram:
             tables[axis][1::2] += 1 << (BOX_BITS - 1 - bit)
         return tables
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    @cached_property
+    def _padded_tables(self) -> NDArray[np.int64]:
+        padded = np.zeros((len(self._tables), max(map(len, self._tables))), dtype=np.int64)
+        for row, table in zip(padded, self._tables, strict=True):
+            row[: len(table)] = table
+        return padded
+
+    @cached_property
+    def _leaves(self) -> NDArray[np.int32]:
+        """The leaf of every code."""
+        codes = np.arange(1 << BOX_BITS)
+        return (np.searchsorted(self.starts, codes, side="right") - 1).astype(np.int32)
+
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each leaf. Rows outside the box count at its border."""
         # |axis| <= 2^20 + rounding, |row - centre| <= 2^25: products below 2^46.
         along = exact_product(self.axes, rows - self.centre[:, None], bound=2.0**47)
@@ -223,6 +254,13 @@ class BoxHistogram:
             part = np.floor((position / (half_width * 2.0**LINEAR_BITS) + 1) * (len(table) / 2))
             code += table[np.minimum(np.maximum(part, 0), len(table) - 1).astype(np.int64)]
         return np.add.reduceat(np.bincount(code, minlength=1 << BOX_BITS), self.starts)
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        units = self.half_widths * 2.0**LINEAR_BITS
+        sizes = np.array([len(table) for table in self._tables], dtype=np.float64)
+        kernels.box_histogram(
+            rows, self.centre, self.axes, units, self._padded_tables, sizes, self._leaves, total
+        )
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
@@ -256,13 +294,14 @@ class IntervalSum:
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredDistances:
+class SquaredDistances(CompiledStatistic):
     """Squared distances to the nearest point over the squared diameter, with 20 bits. Eq. (S-8)."""
 
     points: NDArray[np.float64]  # (k, d), integers
     counted: bool
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "nearest"
 
     @property
     def size(self) -> int:
@@ -279,15 +318,20 @@ class SquaredDistances:
         require_gaussian(norm)
         return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum of the scaled squared distances, then the weighted count."""
         _, squared = nearest(rows, self.points)
         scaled = np.minimum(np.floor(squared / self.unit), 2.0**LINEAR_BITS)
         return np.array([int(scaled.sum()), rows.shape[1] << LINEAR_BITS][: self.size])
 
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.squared_distances(rows, self.points, self.unit, 2.0**LINEAR_BITS, total)
+        if self.counted:
+            total[1] += rows.shape[1] << LINEAR_BITS
+
 
 @dataclass(frozen=True, eq=False)
-class ColumnSquares:
+class ColumnSquares(CompiledStatistic):
     """Squared deviations of columns from a centre, in units of public widths; each row is clipped to a norm.
 
     Squares are non-negative, so that the vectors of two rows have a non-negative product: Eq. (S-11). The
@@ -299,6 +343,7 @@ class ColumnSquares:
     clip: float
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "simple"
 
     @property
     def size(self) -> int:
@@ -315,17 +360,20 @@ class ColumnSquares:
         require_gaussian(norm)
         return sensitivity.clipped_vector(2.0**LINEAR_BITS, adjacency, cone=True)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the squares, rounded down so that the norm stays below the clip. Check it in integers."""
         squares = ((rows - self.centre[:, None]) / self.widths[:, None]) ** 2
         norm = np.sqrt(norm_squared(squares))
-        scaled = np.floor(squares * (2.0**LINEAR_BITS * (1 - 2.0**-40) / np.maximum(norm, self.clip)))
+        scaled = np.floor(squares * (_BELOW_ONE / np.maximum(norm, self.clip)))
         scaled[:, ~(norm_squared(scaled) <= 4.0**LINEAR_BITS)] = 0.0
         return np.asarray(scaled.sum(axis=1).astype(np.int64))
 
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.column_squares(rows, self.centre, self.widths, self.clip, _BELOW_ONE, 4.0**LINEAR_BITS, total)
+
 
 @dataclass(frozen=True, eq=False)
-class RelativeSums:
+class RelativeSums(CompiledStatistic):
     """Counts, and sums of rows relative to their nearest centre, clipped to a radius. Eq. (S-4) with c = 0.
 
     So noise is in proportion to the size of a cluster, and not of the domain. In units of the radius, counts
@@ -339,6 +387,7 @@ class RelativeSums:
     stretch: NDArray[np.float64] | None = None  # (d,), public or released
     noise_shape: None = None
     coarse_bits: int = 0
+    kernels: ClassVar[str] = "nearest"
 
     @property
     def size(self) -> int:
@@ -361,7 +410,7 @@ class RelativeSums:
         require_gaussian(norm)
         return sensitivity.joint(float(self.count_units), 2.0**LINEAR_BITS, 0.0, adjacency)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the counts, then the sums of relative rows, by nearest centre."""
         k = len(self.centres)
         labels, _ = nearest(rows, self.centres)
@@ -373,6 +422,19 @@ class RelativeSums:
         # Entries are integers below 2^20, so that their float sums over a block are exact.
         sums = [np.bincount(labels, weights=column, minlength=k) for column in relative]
         return np.concatenate([counts, np.stack(sums, axis=1).astype(np.int64).ravel()])
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        stretch = np.zeros(0) if self.stretch is None else self.stretch
+        kernels.relative_sums(
+            rows,
+            self.centres,
+            stretch,
+            self.radius,
+            self.unit,
+            4.0**LINEAR_BITS,
+            self.count_units,
+            total,
+        )
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""

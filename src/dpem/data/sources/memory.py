@@ -34,6 +34,9 @@ __all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
 
 # Number of cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
+# Blocks of a piece at most, and how many pieces a table of that size at least has.
+_MOST_BLOCKS = 8
+_PIECES = 64
 
 
 class TableRows(RowSource):
@@ -127,9 +130,12 @@ class TableRows(RowSource):
         return self._owners
 
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield the rows one block at a time, starting with block number `first`."""
-        for start in range(first * self.block_rows, self.n_rows, self.block_rows):
-            yield self._slice(start, start + self.block_rows)
+        """Yield the rows a few blocks at a time, starting with piece number `first`."""
+        # Few large pieces, for less work under the interpreter's lock, but enough of them for many threads.
+        blocks = min(max(1, self.n_rows // (_PIECES * self.block_rows)), _MOST_BLOCKS)
+        size = blocks * self.block_rows
+        for start in range(first * size, self.n_rows, size):
+            yield self._slice(start, start + size)
 
     def in_memory(self) -> TableRows:
         """Return these rows."""
@@ -175,6 +181,21 @@ class TableRows(RowSource):
                     values, found = self.schema.columns[j].parse(column)
                     block[j] = found if self._of_findings else values
         return block
+
+    def matrix(self) -> NDArray[np.float64] | None:
+        """Return a view (columns, rows) of float64 cells at even distances in memory, else None."""
+        first = self._columns[0]
+        if self.schema is not None or not all(
+            column.dtype == np.float64 and column.strides == first.strides for column in self._columns
+        ):
+            return None
+        places = np.array([column.__array_interface__["data"][0] for column in self._columns])
+        steps = np.diff(places)
+        if len(set(steps.tolist())) > 1:
+            return None
+        between = int(steps[0]) if len(steps) else 0
+        shape, strides = (self.n_columns, self.n_rows), (between, first.strides[0])
+        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
 
     def null(self) -> NDArray[np.bool_]:
         """Return which cells are null before parsing, with shape (columns, rows)."""

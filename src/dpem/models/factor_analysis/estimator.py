@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dpem import _validate
-from dpem._threads import one_thread
+from dpem._threads import one_thread, thread_count
 from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
@@ -26,7 +27,7 @@ from dpem.statistics.projection import ProjectedDomain, orthonormal_basis
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,6 +46,7 @@ _PARTS = ("mean", "components", "noise_variance")
 _SMALLEST_PLAIN_NOISE = 1e-12  # as in scikit-learn
 # Draws for standard errors: they take about once or twice the time of the fit.
 _DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
+_COLUMNS_FOR_THREADS = 16
 
 
 class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
@@ -221,7 +223,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         with one_thread():
             mean, factors, n_iter = self._fit_factors(fitted, projected, random_state)
         progress.step("standard errors")
-        errors = spread_of_draws(self._draws(fitted, factors, projected, random_state))
+        # Steps of few columns are short, and would only wait for the interpreter's lock.
+        n_threads = thread_count(self.n_jobs) if len(fitted.mean) >= _COLUMNS_FOR_THREADS else 1
+        errors = spread_of_draws(self._draws(fitted, factors, projected, random_state), n_threads)
         scale = domain.scale
         units = (scale, scale, scale**2)
         # The mean of rows lies within the bounds.
@@ -312,19 +316,22 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         own: Factors,
         projected: ProjectedDomain | None,
         random_state: PublicRandom,
-    ) -> Iterator[tuple[NDArray[np.float64], ...]]:
-        """Yield fits with fresh noise in the last release, their loadings rotated to the fitted ones."""
+    ) -> Iterator[Callable[[], tuple[NDArray[np.float64], ...]]]:
+        """Yield functions that fit with fresh noise in the last release; loadings are rotated to `own`."""
         scale = float(np.sqrt(fitted.size))
         many = len(fitted.mean) > _MANY_COLUMNS
-        for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
-            mean, moment = _of_columns(*fitted.redraw(random_state), projected)
+
+        def draw(
+            redrawn: Callable[[], tuple[NDArray[np.float64], Moment]],
+        ) -> tuple[NDArray[np.float64], ...]:
+            mean, moment = _of_columns(*redrawn(), projected)
             if projected is not None and fitted.single and isinstance(moment, LowRankMoment):
                 factors = principal_factors(moment, self.n_components, fitted.least_noise)
             else:
                 factors, _ = fit_factors(
                     moment,
                     self.n_components,
-                    random_state,
+                    None,
                     least_noise=fitted.least_noise,
                     start=own.scaled(1 / scale),
                     max_iter=200,
@@ -332,7 +339,10 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
                 )
             factors = factors.scaled(scale)
             left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))
-            yield mean, (factors.loadings @ left @ right).T, factors.noise
+            return mean, (factors.loadings @ left @ right).T, factors.noise
+
+        for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
+            yield partial(draw, fitted.redraw(random_state))
 
     def _public_domain(self, n_columns: int) -> Domain:
         return self._domain(n_columns, keep_distances=self.basis is not None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,7 @@ from dpem.statistics.gaussian import FrameMoments
 from dpem.statistics.simple import ColumnSquares, DistanceHistogram, RelativeSums
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Unpack
 
     from numpy.typing import NDArray
@@ -182,11 +183,11 @@ class FittedMoment:
     last: MomentRound
     released: ReleasedStatistics
 
-    def redraw(self, random_state: PublicRandom) -> tuple[NDArray[np.float64], Moment]:
-        """Return mean and moment under fresh noise of the last round."""
+    def redraw(self, random_state: PublicRandom) -> Callable[[], tuple[NDArray[np.float64], Moment]]:
+        """Draw fresh noise of the last round; return a function that returns mean and moment."""
         stddev = self.released.noise_stddev
-        noise = random_state.normal(size=len(stddev)) * stddev
-        return self.last.moment(self.released.with_more_noise(noise), redrawn=True)
+        again = self.released.with_more_noise(random_state.normal(size=len(stddev)) * stddev)
+        return partial(self.last.moment, again, redrawn=True)
 
 
 def fit_moment(

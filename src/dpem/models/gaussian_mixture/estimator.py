@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 
 from dpem import _validate
+from dpem._threads import thread_count
 from dpem._warnings import warn
 from dpem.data import IncompleteRows
 from dpem.data.domain import GRID
@@ -39,7 +41,7 @@ from dpem.statistics.gaussian import COVARIANCES
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,6 +59,7 @@ __all__ = ["GaussianMixture"]
 
 _PARTS = ("weights", "means", "covariances")
 _DRAWS = 100  # of the noise, for standard errors
+_COLUMNS_FOR_THREADS = 16
 
 
 class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator):
@@ -274,8 +277,14 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     ) -> dict[str, Any]:
         domain = public.numeric_domain
         fitted = fit_mixture(gate, public.request, public.n_rows, random_state, progress)
-        draws = (self._in_units(fitted.redraw(random_state), domain) for _ in range(_DRAWS))
-        errors = dict(zip(_PARTS, spread_of_draws(draws), strict=True))
+
+        def in_units(m_step: Callable[[], MixtureState]) -> tuple[NDArray[np.float64], ...]:
+            return self._in_units(m_step(), domain)
+
+        draws = (partial(in_units, fitted.redraw(random_state)) for _ in range(_DRAWS))
+        # Steps of few columns are short, and would only wait for the interpreter's lock.
+        n_threads = thread_count(self.n_jobs) if domain.n_columns >= _COLUMNS_FOR_THREADS else 1
+        errors = dict(zip(_PARTS, spread_of_draws(draws, n_threads), strict=True))
         gate.n_rows = fitted.pool.n_rows
         state, wide, scale = fitted.state, fitted.background, domain.scale
         background = BackgroundComponents.none(domain.n_columns)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -167,12 +168,12 @@ class MixtureShape:
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
-    """The result of a fit; `redraw` repeats the last M-step with fresh noise."""
+    """The result of a fit; `redraw` draws fresh noise for the last M-step, to be called."""
 
     state: MixtureState
     pool: Pool
     shape: MixtureShape
-    redraw: Callable[[PublicRandom], MixtureState]
+    redraw: Callable[[PublicRandom], Callable[[], MixtureState]]
 
     @property
     def background(self) -> Background:
@@ -215,8 +216,8 @@ def fit_mixture(
     state, before, released = run_em(gate, step, start, gate.plan.numbered("em"), progress)
     noise = released.noise_stddev * step.noise_of_average(before, state)
 
-    def redraw(random_state: PublicRandom) -> MixtureState:
-        return step.m_step(before, released.with_more_noise(random_state.normal(0.0, noise)))
+    def redraw(random_state: PublicRandom) -> Callable[[], MixtureState]:
+        return partial(step.m_step, before, released.with_more_noise(random_state.normal(0.0, noise)))
 
     return FittedMixture(state, pool, shape, redraw)
 

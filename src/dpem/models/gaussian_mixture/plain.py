@@ -15,13 +15,13 @@ import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 from sklearn.exceptions import ConvergenceWarning
 
+from dpem._compiled import kernel_module
 from dpem._threads import one_thread, thread_count
 from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError
 from dpem.fitting.projection import cholesky
 from dpem.models.gaussian_mixture.density import log_joint, log_sum, precision_cholesky
 from dpem.models.gaussian_mixture.missing import incomplete_log_joint, known_cells
-from dpem.statistics.fast import compiled_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["PlainMixture", "fit_plain"]
 
 _BLOCK_CELLS = 1 << 17
+_KERNELS = "dpem.statistics.kernels.gaussian"
+# Above, matrix products win.
+_LARGEST_DIMENSION = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +149,7 @@ def _e_step(
 ) -> _Moments:
     """Return moments about the means, with compiled kernels if they are installed and faster."""
     d = rows.shape[1]
-    kernels = compiled_kernels(d)
+    kernels = kernel_module(_KERNELS, rows.size) if d <= _LARGEST_DIMENSION else None
     if kernels is not None:
         factors = cholesky(covariances)
         whitening = np.linalg.inv(factors)

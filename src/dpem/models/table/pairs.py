@@ -42,6 +42,7 @@ _STEPS = 700
 _TRIAL_STEPS = 300
 _TRIALS = 2
 _RATE = 0.05  # learning rate of Adam, on logarithms of probabilities
+_ENTRIES_PER_THREAD = 1 << 19
 _WORK = 1e12  # floating-point operations of all restarts together
 _FLOOR = 1e-4  # share of the column's distribution in each table
 
@@ -169,7 +170,10 @@ def fit_pairs(
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
     work = 4.0 * evidence.pairs.size * n_components / share_of_work
     trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
-    with one_thread(), ThreadPoolExecutor(n_jobs) as pool:
+    with (
+        one_thread(),
+        ThreadPoolExecutor(min(n_jobs, _threads_for(evidence.pairs.size * n_components))) as pool,
+    ):
         losses = np.zeros(len(tried))
         for trial in range(_TRIALS):
             progress.step(f"smoothing, trial {trial + 1} of {_TRIALS}")
@@ -184,6 +188,14 @@ def fit_pairs(
         searches = [_Search(evidence, k, smoothing, _STEPS, _seed(random_state)) for _ in range(restarts)]
         found = list(pool.map(_Search.run, searches))
     return _averaged(found), float(smoothing)
+
+
+def _threads_for(entries: float) -> int:
+    """Return how many searches to run at a time, from the entries of pairs times components of each.
+
+    The interpreter's lock takes most of a small step: further threads would only wait for it.
+    """
+    return int(1 + entries / _ENTRIES_PER_THREAD)
 
 
 def _seed(random_state: PublicRandom) -> int:
