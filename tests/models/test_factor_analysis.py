@@ -373,7 +373,7 @@ def test_an_interrupted_fit_leaves_the_old_model_complete(tmp_path, monkeypatch)
     model = FactorAnalysis(1, epsilon=1.0, data_norm=1.0).fit(X)
     before = dict(vars(model))
 
-    def interrupt(draws):
+    def interrupt(draws, n_threads):
         next(iter(draws))
         raise KeyboardInterrupt
 

@@ -85,8 +85,7 @@ def grid_rows(rows: TableRows, grid: RowGrid) -> list[NDArray[np.float32]]:
     kernels = kernel_module("dpem.data.grid_kernel", rows.n_rows * rows.n_columns)
     to_single = getattr(grid, "to_single", None)
     if kernels is not None and to_single is not None:
-        cells = rows.matrix()
-        return [to_single(rows.block() if cells is None else cells, kernels)]
+        return [to_single(rows.without_copy().block(), kernels)]
     blocks = [grid.to_grid(block).astype(np.float32) for block in rows.blocks()]
     return [np.concatenate(blocks, axis=1)] if len(blocks) > 1 else blocks
 

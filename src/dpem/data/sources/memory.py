@@ -24,6 +24,7 @@ from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from typing import Self
 
     from numpy.typing import NDArray
 
@@ -96,6 +97,7 @@ class TableRows(RowSource):
         self.n_columns: int = len(self._columns)
         self._n_rows = len(self._columns[0]) if self.n_columns else 0
         self._of_findings = False
+        self._copies = True
         if self.n_columns == 0:
             raise InvalidArgumentError(
                 f"Expected at least one column: Found array with 0 feature(s) (shape=({self.n_rows}, 0)) "
@@ -171,7 +173,10 @@ class TableRows(RowSource):
             yield self._slice(start, start + block_rows).block()
 
     def block(self) -> NDArray[np.float64]:
-        """Return all rows as an array of shape (columns, rows)."""
+        """Return all rows as an array of shape (columns, rows). Every read of rows goes through here."""
+        view = None if self._copies else self._view()
+        if view is not None:
+            return view
         block = np.empty((self.n_columns, self.n_rows))
         with np.errstate(all="ignore"):  # a warning or an exception here would depend on a row
             for j, column in enumerate(self._columns):
@@ -182,7 +187,13 @@ class TableRows(RowSource):
                     block[j] = found if self._of_findings else values
         return block
 
-    def matrix(self) -> NDArray[np.float64] | None:
+    def without_copy(self) -> Self:
+        """Return the same rows; `block` then returns a read-only view if no cell needs parsing."""
+        other = copy.copy(self)
+        other._copies = False
+        return other
+
+    def _view(self) -> NDArray[np.float64] | None:
         """Return a view (columns, rows) of float64 cells at even distances in memory, else None."""
         first = self._columns[0]
         if self.schema is not None or not all(
