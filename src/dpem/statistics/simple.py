@@ -467,7 +467,7 @@ def onto_unit_grid(columns: NDArray[np.float64], radius: float, bits: int) -> ND
     """Clip integer rows (d, n) to a radius and scale the radius to 2^bits; check the norm in integers."""
     norm = np.sqrt(norm_squared(columns))
     scaled = np.rint(columns * (unit_scale(len(columns), bits) / np.maximum(norm, radius)))
-    scaled[:, norm_squared(scaled) > 4.0**bits] = 0.0
+    scaled[:, ~(norm_squared(scaled) <= 4.0**bits)] = 0.0  # NaN too
     return scaled
 
 

@@ -150,7 +150,7 @@ def relative_sums(
                 x[a, i] = np.rint(x[a, i] * score[0, i])
                 score[1, i] += x[a, i] * x[a, i]
         for i in range(n):
-            if score[1, i] > largest:
+            if not score[1, i] <= largest:  # so written, the condition includes NaN
                 for a in range(d):
                     x[a, i] = 0.0
         if m <= _MOST_MASKS:
