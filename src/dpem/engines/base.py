@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 __all__ = ["BlockSum", "ClusterRows", "Engine", "grid_rows", "sum_blocks"]
 
 
+# Rows in one call of a statistic. A row adds less than 2^43 to an entry, so that 64-bit sums cannot overflow.
+# A batch of a function and a partition of a cluster may have any number of rows.
+LARGEST_BLOCK = 1 << 19
+
+
 class BlockSum(Protocol):
     """The part of a statistic that an engine uses: its length and its sum over a block of grid rows."""
 
@@ -102,10 +107,11 @@ def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.float32]]) -> In
 
 def _parts(statistic: BlockSum, block: NDArray[np.float32]) -> Iterator[NDArray[Any]]:
     """Yield a block as it is to a compiled kernel, and else in parts that stay in the cache."""
-    if getattr(statistic, "has_kernel", False) and _compiled.are_used(block.size):
-        yield block
-        return
     n_columns, n_rows = block.shape
+    if getattr(statistic, "has_kernel", False) and _compiled.are_used(block.size):
+        for start in range(0, n_rows, LARGEST_BLOCK):
+            yield block[:, start : start + LARGEST_BLOCK]
+        return
     size = max(64, BLOCK_CELLS // max(1, n_columns))
     for start in range(0, n_rows, size):
         yield block[:, start : start + size].astype(np.float64, order="C")
