@@ -6,10 +6,12 @@ that threads do not wait for each other. Modules of kernels import numba, and ar
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -52,6 +54,18 @@ def _has_numba() -> bool:
     return find_spec("numba") is not None
 
 
+@lru_cache(maxsize=1)
+def _sources_of_kernels() -> str:
+    """Return a hash of everything that compiled code is made from."""
+    here = Path(__file__).parent
+    files = [
+        *sorted(here.glob("statistics/kernels/*.py")),
+        *(here / name for name in ("_compiled.py", "data/grid_kernel.py", "data/domain.py")),
+        *(here / "statistics" / name for name in ("softmax.py", "missing_cells.py")),
+    ]
+    return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
+
+
 def compiled(**options: Any) -> Callable[[Any], Any]:
     """Return a decorator that compiles a function at its first call, and keeps the result in a file."""
     import numba  # noqa: PLC0415  (the extra `fast`)
@@ -59,8 +73,11 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     def compile_lazily(function: Any) -> Any:
         settings = {"nogil": True, "error_model": "numpy", **options}
         try:
-            return numba.njit(cache=True, **settings)(function)
+            found = numba.njit(cache=True, **settings)(function)
         except RuntimeError:  # no folder to keep compiled code in: compile in every process
             return numba.njit(**settings)(function)
+        # numba compares only the file of the function itself, but a kernel contains what it calls.
+        found._cache._cache_file._source_stamp = _sources_of_kernels()
+        return found
 
     return compile_lazily
