@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from dpem.data import Domain, IncompleteRows
 from dpem.data.domain import GRID, onto_grid
 from dpem.gate.released import _GATE, ReleasedStatistics
-from dpem.statistics import gaussian_missing as incomplete_moments
-from dpem.statistics import missing_patterns as missing_cells
+from dpem.statistics import missing_cells
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 from dpem.statistics.gaussian_missing import CentredMoments, IncompleteMoments
-from dpem.statistics.missing_patterns import PatternFrames, fill_rows, missing_patterns
+from dpem.statistics.missing_cells import Frame, fill_rows, incomplete_parts, missing_patterns
 from support import incomplete_em
 
 KINDS = ["full", "tied", "diag", "spherical"]
@@ -114,13 +113,11 @@ def test_rows_are_independent(kind, d, seed, cut):
     np.testing.assert_array_equal(statistic.sum_block(without), each.sum(axis=0) - each[cut])
 
 
-def test_limits_of_patterns_and_parts_change_no_bits(monkeypatch):
-    """Neither the number of cached patterns nor the number of rows at a time changes the sum."""
+def test_the_number_of_rows_at_a_time_changes_no_bits(monkeypatch):
     statistic = moments("full", 6, 1)
     rows = rows_with_holes(statistic, np.random.default_rng(0), n=300)
     base = statistic.sum_block(rows)
-    monkeypatch.setattr(missing_cells, "_PATTERN_CELLS", 500)
-    monkeypatch.setattr(incomplete_moments, "_PART_ROWS", 7)
+    monkeypatch.setattr(missing_cells, "PART_ROWS", 7)
     np.testing.assert_array_equal(moments("full", 6, 1).sum_block(rows), base)
 
 
@@ -230,17 +227,36 @@ def test_filled_cells_are_expectations_inside_the_ball(d, seed):
     rows = rows_with_holes(
         IncompleteMoments(components(d, 4, seed), 2, "full", 3.0, 1.0), np.random.default_rng(seed)
     )
-    filled = fill_rows(alone, PatternFrames(alone), rows)
+    filled = fill_rows(alone, rows)
     assert ((filled**2).sum(axis=0) <= GRID * GRID).all()
     np.testing.assert_array_equal(filled, np.rint(filled))
-    each = np.concatenate(
-        [fill_rows(alone, PatternFrames(alone), rows[:, [i]]) for i in range(rows.shape[1])], axis=1
-    )
+    each = np.concatenate([fill_rows(alone, rows[:, [i]]) for i in range(rows.shape[1])], axis=1)
     np.testing.assert_array_equal(filled, each)
     factor = alone.factors[0]
     expected = incomplete_em.impute(rows.T / GRID, np.ones(1), alone.centres, (factor @ factor.T)[None])
     inside = (expected**2).sum(axis=1) < 0.98
     np.testing.assert_allclose(filled.T[inside] / GRID, expected[inside], atol=1e-5)
+
+
+@pytest.mark.parametrize("d", [1, 2, 5, 9])
+def test_densities_of_known_cells(d):
+    """The log-density of known cells is that of the marginal Gaussian, for patterns of any size in one part."""
+    mixture = components(d, 2, seed=d, width=0.3)
+    rows = rows_with_holes(IncompleteMoments(mixture, 2, "full", 3.0, 1.0), np.random.default_rng(d), n=80)
+    rows[:, :5] = np.nan_to_num(rows[:, :5])
+    (part,) = incomplete_parts(rows, np.arange(rows.shape[1]))
+    for k in range(2):
+        frame = Frame.of(mixture, k)
+        c, log_size = part.factor(frame)
+        found = frame.log_joint(part, part.places(frame, c), log_size)
+        factor = mixture.factors[k]
+        whole = mixture.constants[k] + np.log(np.diagonal(factor)).sum() + d / 2 * math.log(2 * math.pi)
+        expected = whole + incomplete_em.log_density(
+            part.rows.T / GRID, np.ones(1), mixture.centres[k][None], (factor @ factor.T)[None]
+        )
+        near = expected > -1e6
+        np.testing.assert_allclose(found[near], expected[near], rtol=1e-5, atol=1e-4)
+        assert near.sum() > 20
 
 
 def test_missing_cells_stay_missing_on_the_grid():

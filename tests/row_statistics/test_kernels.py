@@ -2,6 +2,7 @@
 
 import inspect
 from importlib import import_module
+from pathlib import Path
 from pkgutil import iter_modules
 
 import numpy as np
@@ -240,3 +241,18 @@ def test_small_blocks_need_no_compiler(monkeypatch):
     assert not calls
     assert statistic.sum_block(np.ones((10, 100)))[0] == 100
     assert calls == ["dpem.statistics.kernels.simple"]
+
+
+def test_compiled_code_is_renewed_if_a_file_changes_that_it_contains(monkeypatch):
+    """A kernel contains the functions that it calls, also those of other files."""
+    from dpem.statistics.kernels import gaussian
+
+    stamp = gaussian.frame_moments._cache._cache_file._source_stamp
+    assert stamp == _compiled._sources_of_kernels()
+    read = Path.read_bytes
+
+    def changed(path):
+        return read(path) + (b"#" if path.name == "arithmetic.py" else b"")
+
+    monkeypatch.setattr(Path, "read_bytes", changed)
+    assert _compiled._sources_of_kernels.__wrapped__() != stamp

@@ -25,7 +25,7 @@ from dpem.privacy.randomness import public_random
 from dpem.statistics.contingency import PairTables
 from dpem.statistics.gaussian import COVARIANCES, ROW_BITS, FrameMoments, GaussianComponents
 from dpem.statistics.gaussian_missing import IncompleteMoments
-from dpem.statistics.missing_patterns import PatternFrames, fill_rows
+from dpem.statistics.missing_cells import fill_rows
 from dpem.statistics.mixture_tables import MixtureTables
 from dpem.statistics.simple import LINEAR_BITS, SQUARED_BITS, ColumnSquares, RelativeSums, onto_unit_grid
 
@@ -103,7 +103,7 @@ def _filled_rows(random: PublicRandom) -> float:
     factor = np.tril(np.full((d, d), 0.5)) + 0.01 * np.eye(d)
     components = GaussianComponents.from_parameters(np.ones(1), np.zeros((1, d)), factor[None])
     rows = _with_holes(random, _grid_of(random, d))
-    return _length(fill_rows(components, PatternFrames(components), rows), GRID)
+    return _length(fill_rows(components, rows), GRID)
 
 
 def _with_holes(random: PublicRandom, rows: Array) -> Array:

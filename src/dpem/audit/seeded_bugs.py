@@ -34,7 +34,7 @@ from dpem.privacy.neighbours import Adjacency
 from dpem.privacy.noise import rounded_gaussian, rounded_laplace
 from dpem.privacy.randomness import OperatingSystemEntropy, SeededEntropy
 from dpem.statistics import gaussian as gaussian_moments
-from dpem.statistics import missing_patterns as missing_cells
+from dpem.statistics import missing_cells
 from dpem.statistics import simple as simple_statistics
 from dpem.statistics.base import JointStatistic
 from dpem.statistics.contingency import PairTables

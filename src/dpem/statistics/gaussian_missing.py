@@ -4,9 +4,9 @@ In the frame of a component, x = c + L z with z standard normal. Let O be the kn
 
     E[z | x_O] = W (x_O - c_O),   W = L_O^+,      E[z z' | x_O] = zhat zhat' + P,
 
-P is the projector onto the null space of L_O. Its rank is q, the number of missing cells, and P zhat = 0. One
-QR decomposition of the rows of L that belong to O gives W, P = V V' and the density of x_O. So with
-psi = (s, zhat), a row adds g (psi psi' + P). The Frobenius norm of that matrix is at most s^2 + tau^2 if::
+P is the projector onto the null space of L_O. Its rank is q, the number of missing cells, and P zhat = 0.
+`missing_cells` computes zhat, V with P = V V', and the density of x_O. With psi = (s, zhat), a row adds
+g (psi psi' + P). The Frobenius norm of that matrix is at most s^2 + tau^2 if::
 
     |zhat|^2 <= sqrt((s^2 + tau^2)^2 - q) - s^2
 
@@ -36,7 +36,7 @@ from dpem.statistics.gaussian import (
     FrameMoments,
     kept_variance,
 )
-from dpem.statistics.missing_patterns import PatternFrames
+from dpem.statistics.missing_cells import Frame, incomplete_parts, of_missing_cells
 from dpem.statistics.simple import SQUARED_BITS
 
 if TYPE_CHECKING:
@@ -48,24 +48,11 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
     from dpem.statistics.gaussian import ReleasedMoments
-    from dpem.statistics.missing_patterns import Frames
+    from dpem.statistics.missing_cells import IncompletePart
 
 __all__ = ["CentredMoments", "IncompleteMoments"]
 
-_PART_ROWS = 1 << 15  # rows at a time: their weights sum to far below 2^53
 _KNOWN_PART = 0.5  # weight of the counts of known cells relative to the moments
-
-
-@dataclass(frozen=True, eq=False)
-class _PatternTerms:
-    """What `IncompleteMoments` needs for each of p patterns of missing cells."""
-
-    reach: NDArray[np.float64]  # (p,): the clip radius
-    factors: NDArray[np.float64]  # (p,): grid units of psi
-    spread: NDArray[np.float64]  # (k, p, d, d): P, integers
-    own: NDArray[np.int64]  # (k, p): |P|^2
-    trace: NDArray[np.int64]  # (k, p)
-    released: NDArray[np.int64]  # (k, p, entries)
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,123 +65,82 @@ class IncompleteMoments(FrameMoments):
         total = np.zeros(self.size, dtype=np.int64)
         if not incomplete.all():
             total += super().sum_block(np.ascontiguousarray(rows[:, ~incomplete]))
-        for start in range(0, int(incomplete.sum()), _PART_ROWS):
-            part = np.flatnonzero(incomplete)[start : start + _PART_ROWS]
-            cells = rows[:, part].astype(np.float64, copy=False)
-            kernels = kernel_module("dpem.statistics.kernels.missing", cells.size)
-            for held, which, frames in self._frames.groups(cells):
-                known = np.nan_to_num(cells[:, held])
-                if kernels is None:
-                    self._add_group(total, known, which, frames)
-                else:
-                    self._add_compiled_group(kernels, total, known, which, frames)
+        kernels = kernel_module("dpem.statistics.kernels.missing", rows.size)
+        for part in incomplete_parts(rows, np.flatnonzero(incomplete)):
+            if kernels is None:
+                self._add_part(total, part)
+            else:
+                self._add_compiled_part(kernels, total, part)
         return total
 
-    @cached_property
-    def _frames(self) -> PatternFrames:
-        return PatternFrames(self.components)
-
-    def _add_group(
-        self, total: NDArray[np.int64], rows: NDArray[np.float64], which: NDArray[np.intp], frames: Frames
-    ) -> None:
+    def _add_part(self, total: NDArray[np.int64], part: IncompletePart) -> None:
         d, k = self.n_columns, self.n_framed
-        places = [frames.places(j, which, rows) for j in range(len(frames.constants))]
-        joint = np.stack([frames.joint_of(j, which, squared) for j, (_, squared) in enumerate(places)])
-        g = self._responsibilities(joint)
+        factors = [part.factor(frame) for frame in self._frames]
+        places = [part.places(frame, c) for frame, (c, _) in zip(self._frames, factors, strict=True)]
+        joint = [
+            frame.log_joint(part, z, log_size)
+            for frame, z, (_, log_size) in zip(self._frames, places, factors, strict=True)
+        ]
+        g = self._responsibilities(np.stack(joint))
         counted = self.size - self.n_others
         shared_size = d * (d + 1) // 2 if self.pooled else 0
         own, shared, others = np.split(total, [counted - shared_size, counted])
         others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
-        n_missing = frames.missing.sum(axis=1)
-        reach, shrink = self._reach(n_missing)
+        reach, scales, unit = self._scales
+        size = part.sizes[part.which]
         for j, own_k in enumerate(own.reshape(k, -1)):
-            z, squared = places[j]
-            spread = self._spread(frames, j)
-            scale = (
-                self.per_unit * shrink[which] * (reach[which] / np.maximum(np.sqrt(squared), reach[which]))
-            )
-            psi = np.rint(z * scale)
-            fits = self._within_norm(psi, which, spread)
+            z = places[j]
+            clip = reach[size] / np.maximum(np.sqrt(norm_squared(z)), reach[size])
+            psi = np.rint(z * (scales[size] * clip))
+            null = np.rint(part.basis(self._frames[j], factors[j][0]) * unit)
+            fits = self._within_norm(psi, null, part.which)
             psi, weight = np.where(fits, psi, 0.0), np.where(fits, g[j], 0.0)
-            per_pattern = np.bincount(which, weights=weight, minlength=len(n_missing)).astype(np.int64)
-            own_k[0] += int(weight.sum()) * int(self.count_units) ** 2
+            of_pattern = np.bincount(part.which, weights=weight, minlength=len(part.missing))
+            own_k[0] += int(weight.sum() * self.count_units**2)
+            own_k[1 : d + 1] += ((psi * weight).sum(axis=1) * self.count_units).astype(np.int64)
             second = shared if self.pooled else own_k[d + 1 :]
-            second += per_pattern @ self._released_part(spread).astype(np.int64)
-            for start in range(0, len(which), EXACT_ROWS):
-                part = slice(start, start + EXACT_ROWS)
-                weighted = psi[:, part] * weight[part]
-                own_k[1 : d + 1] += (weighted.sum(axis=1) * self.count_units).astype(np.int64)
-                second += self._second_moments(weighted, psi[:, part]).astype(np.int64)
+            # P of a pattern is the sum of the products of its basis vectors.
+            for vector, factor in [(psi, weight), *((one, of_pattern) for one in null)]:
+                for start in range(0, vector.shape[1], EXACT_ROWS):
+                    these = slice(start, start + EXACT_ROWS)
+                    weighted = vector[:, these] * factor[these]
+                    second += self._second_moments(weighted, vector[:, these]).astype(np.int64)
 
-    def _add_compiled_group(
-        self,
-        kernels: ModuleType,
-        total: NDArray[np.int64],
-        rows: NDArray[np.float64],
-        which: NDArray[np.intp],
-        frames: Frames,
-    ) -> None:
-        terms = self._terms_of(frames)
-        weights = np.zeros(terms.own.shape, dtype=np.int64)
+    def _add_compiled_part(self, kernels: ModuleType, total: NDArray[np.int64], part: IncompletePart) -> None:
+        reach, scales, unit = self._scales
         kernels.incomplete_moments(
-            rows,
-            which,
-            frames.whitening,
-            frames.offsets,
-            frames.scales,
-            frames.constants,
-            terms.reach,
-            terms.factors,
-            terms.spread,
-            terms.own,
-            terms.trace,
+            part.rows,
+            part.which,
+            part.columns,
+            part.sizes,
+            *self._stacked_frames,
+            of_missing_cells(self.n_columns),
+            reach,
+            scales,
+            unit,
+            self.n_framed,
             kernels.KINDS[self.covariance],
             float(self.count_units),
             2.0**RESPONSIBILITY_BITS,
-            4 ** (2 * SQUARED_BITS),
             4.0**SQUARED_BITS,
-            weights,
             total,
         )
-        counted = self.size - self.n_others
-        shared_size = self.n_columns * (self.n_columns + 1) // 2 if self.pooled else 0
-        own, shared, _ = np.split(total, [counted - shared_size, counted])
-        for weight, released, own_k in zip(
-            weights, terms.released, own.reshape(self.n_framed, -1), strict=True
-        ):
-            second = shared if self.pooled else own_k[self.n_columns + 1 :]
-            second += weight @ released
-
-    def _terms_of(self, frames: Frames) -> _PatternTerms:
-        """Return the terms of the patterns of some frames, from the cache if they are the last ones."""
-        last = self._last_terms
-        if "frames" in last and last["frames"][0] is frames:
-            return last["frames"][1]
-        reach, shrink = self._reach(frames.missing.sum(axis=1))
-        spread = np.stack([self._spread(frames, j) for j in range(self.n_framed)])
-        terms = _PatternTerms(
-            reach,
-            self.per_unit * shrink,
-            spread,
-            np.minimum((spread**2).sum(axis=(2, 3)), 2.0**60).astype(np.int64),
-            np.trace(spread, axis1=2, axis2=3).astype(np.int64),
-            np.stack([self._released_part(matrices).astype(np.int64) for matrices in spread]),
-        )
-        last["frames"] = frames, terms
-        return terms
 
     @cached_property
-    def _last_terms(self) -> dict[str, tuple[Frames, _PatternTerms]]:
-        return {}
+    def _frames(self) -> list[Frame]:
+        return [Frame.of(self.components, k) for k in range(len(self.components.constants))]
 
-    def __getstate__(self) -> dict[str, Any]:
-        # Sent to workers of a cluster without the terms, because their patterns depend on private rows.
-        return {name: value for name, value in vars(self).items() if name != "_last_terms"}
+    @cached_property
+    def _stacked_frames(self) -> list[NDArray[np.float64]]:
+        return [
+            np.stack(values) for values in zip(*(vars(frame).values() for frame in self._frames), strict=True)
+        ]
 
-    def _spread(self, frames: Frames, k: int) -> NDArray[np.float64]:
-        """Return P of each pattern (p, d, d) for component k, in integers."""
-        null = np.rint(frames.null[k] * (self.per_unit * math.sqrt(self._kept)))
-        return np.asarray(np.swapaxes(null, 1, 2) @ null)
+    @cached_property
+    def _scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+        """Clip radii and grid units of psi for rows with 0 to d missing cells, and grid units of V."""
+        reach, shrink = self._reach(np.arange(self.n_columns + 1))
+        return reach, self.per_unit * shrink, self.per_unit * math.sqrt(self._kept)
 
     @property
     def _kept(self) -> float:
@@ -202,7 +148,7 @@ class IncompleteMoments(FrameMoments):
         return kept_variance(self.n_columns, self.clip)
 
     def _reach(self, n_missing: NDArray[np.int64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the clip radius of each pattern, and the factor that restores the variance of a full row."""
+        """Return the clip radius for numbers of missing cells, and factors that restore the variance."""
         q, s2 = n_missing.astype(np.float64), self.count_scale**2
         c = s2 + self.clip**2
         if self.covariance == "spherical":  # the bound depends on the trace q of P, not on its norm
@@ -211,50 +157,40 @@ class IncompleteMoments(FrameMoments):
             squared = np.sqrt(c * c - q) - s2
         reach = np.sqrt(np.maximum(squared, 1e-12))
         d = self.n_columns
-        # One value for each number of missing cells.
-        numbers, first, of_number = np.unique(n_missing, return_index=True, return_inverse=True)
         kept = [
             kept_variance(d - int(n), float(r)) if n < d else 1.0
-            for n, r in zip(numbers, reach[first], strict=True)
+            for n, r in zip(n_missing, reach, strict=True)
         ]
-        return reach, np.minimum(1.0, np.sqrt(self._kept / np.array(kept)))[of_number]
+        return reach, np.minimum(1.0, np.sqrt(self._kept / np.array(kept)))
 
     def _within_norm(
-        self, psi: NDArray[np.float64], which: NDArray[np.intp], spread: NDArray[np.float64]
+        self, psi: NDArray[np.float64], null: NDArray[np.float64], which: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
-        """Return whether |psi psi' + P|^2 <= 4^26 for each row, computed in integers."""
+        """Return whether |psi psi' + P|^2 <= 4^26 for each row, where P sums v v' over `null` (q, d, p).
+
+        Terms are squares of integers, and a sum below 2^53 is exact. A larger sum may be rounded, but not to
+        2^52 or less.
+        """
         length = norm_squared(psi)
-        ok = length <= 4.0**SQUARED_BITS  # otherwise the integers below could overflow
-        psi = np.where(ok, psi, 0.0)
-        length = np.where(ok, length, 0.0).astype(np.int64)
-        s2 = int(self.count_units) ** 2
-        if self.covariance == "spherical":
-            trace = np.trace(spread, axis1=1, axis2=2).astype(np.int64)[which]
-            norm = s2 * s2 + 2 * s2 * length + (length + trace) ** 2
-        else:
-            own = np.minimum((spread**2).sum(axis=(1, 2)), 2.0**60).astype(np.int64)[which]
-            across = np.zeros(psi.shape[1])  # psi' P psi, below 2^52: |P| <= sum of the norms of its factors
-            for i, row in enumerate(psi):
-                across += row * _times(spread[:, i, :], which, psi)
-            norm = (s2 + length) ** 2 + 2 * across.astype(np.int64) + own
-        return np.asarray(ok & (norm <= 4 ** (2 * SQUARED_BITS)))
-
-    def _released_part(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the entries of matrices (p, d, d) that this covariance releases, (p, entries)."""
-        if self.covariance == "diag":
-            return np.asarray(np.diagonal(matrices, axis1=1, axis2=2))
-        if self.covariance == "spherical":
-            return np.asarray(np.trace(matrices, axis1=1, axis2=2))[:, None]
-        return np.asarray(matrices[:, self._triangle])
+        s2 = self.count_units**2
+        with np.errstate(all="ignore"):
+            if self.covariance == "spherical":
+                trace = sum((norm_squared(vector) for vector in null), np.zeros(null.shape[2]))
+                norm = s2 * s2 + 2 * s2 * length + (length + trace[which]) ** 2
+            else:
+                norm = (s2 + length) ** 2 + _norm_of_products(null)[which]
+                for vector in null:
+                    norm += 2 * (vector[:, which] * psi).sum(axis=0) ** 2
+            return np.asarray((length <= 4.0**SQUARED_BITS) & (norm <= 4.0 ** (2 * SQUARED_BITS)))
 
 
-def _times(
-    rows_of: NDArray[np.float64], which: NDArray[np.intp], psi: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """Multiply each row of psi (d, n) by the vector (p, d) of its pattern; the integers are exact."""
-    total = np.zeros(psi.shape[1])
-    for j, column in enumerate(psi):
-        total += rows_of[:, j][which] * column
+def _norm_of_products(null: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return |P|^2 of each pattern: the sum of the squared products of its vectors with each other."""
+    total = np.zeros(null.shape[2])
+    for i, first in enumerate(null):
+        total += (first * first).sum(axis=0) ** 2
+        for second in null[:i]:
+            total += 2 * (first * second).sum(axis=0) ** 2
     return total
 
 

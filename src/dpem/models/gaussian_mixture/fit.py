@@ -24,7 +24,7 @@ from dpem.gate.plan import Plan, Stage, StageName
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
 from dpem.models.gaussian_mixture.pool import Pool, PoolRound, frame_limits
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
-from dpem.statistics.missing_patterns import PatternFrames, fill_rows
+from dpem.statistics.missing_cells import fill_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -267,5 +267,4 @@ def _filled(gate: Gate, pool: Pool) -> MappedRowsGate:
     """Fill missing cells by their conditional expectations under the pooled Gaussian."""
     with one_thread():
         alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])
-    frames = PatternFrames(alone)
-    return MappedRowsGate(gate, lambda rows: fill_rows(alone, frames, rows))
+    return MappedRowsGate(gate, lambda rows: fill_rows(alone, rows))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpem.statistics.missing_patterns import missing_patterns
+from dpem.statistics.missing_cells import missing_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

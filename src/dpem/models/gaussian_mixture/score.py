@@ -18,7 +18,7 @@ from dpem.fitting.projection import cholesky
 from dpem.gate.single_release import PrivateValue, release_one
 from dpem.statistics.base import require_gaussian
 from dpem.statistics.gaussian import GaussianComponents
-from dpem.statistics.missing_patterns import PatternFrames
+from dpem.statistics.missing_cells import Frame, incomplete_parts
 from dpem.statistics.simple import LINEAR_BITS, interval_sensitivity
 from dpem.statistics.softmax import softmax
 
@@ -133,18 +133,21 @@ class KnownLogDensities(LogDensities):
         return cls(components, low, max(high, low + 1e-9), counted, log_scale=log_scale)
 
     @cached_property
-    def _frames(self) -> PatternFrames:
-        return PatternFrames(self.components)
+    def _frames(self) -> list[Frame]:
+        return [Frame.of(self.components, k) for k in range(len(self.components.constants))]
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum of scaled log-densities of known cells, and the count."""
         total = 0
-        for held, which, frames in self._frames.groups(rows):
-            joint = frames.log_joint(which, np.nan_to_num(rows[:, held]))
-            _, largest, sums = softmax(joint)
-            jacobian = np.zeros(len(held))
-            for known, scale in zip(~frames.missing.T, self.log_scale, strict=True):
-                jacobian += np.where(known[which], scale, 0.0)
+        for part in incomplete_parts(rows, np.arange(rows.shape[1])):
+            joint = []
+            for frame in self._frames:
+                c, log_size = part.factor(frame)
+                joint.append(frame.log_joint(part, part.places(frame, c), log_size))
+            _, largest, sums = softmax(np.stack(joint))
+            jacobian = np.zeros(len(part.held))
+            for known, scale in zip(~part.missing.T, self.log_scale, strict=True):
+                jacobian += np.where(known[part.which], scale, 0.0)
             total += self._scaled_sum(largest + np.log(sums) - jacobian)
         return np.array([total, rows.shape[1] << LINEAR_BITS][: self.size])
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from dpem._compiled import EXACT_SUMS, compiled
-from dpem.statistics.softmax import OCTAVE_HIGH, OCTAVE_LOW, PER_OCTAVE, ROUNDER, SMALLEST, TERMS
+from dpem.statistics.softmax import (
+    ATANH_TERMS,
+    OCTAVE_HIGH,
+    OCTAVE_LOW,
+    PER_OCTAVE,
+    ROOT_HALF,
+    ROUNDER,
+    SMALLEST,
+    TERMS,
+)
 
 __all__ = [
     "CHUNK",
@@ -16,6 +25,7 @@ __all__ = [
     "exp_non_positive",
     "four_dots",
     "load",
+    "log_of_parts",
     "total_of",
 ]
 
@@ -179,3 +189,19 @@ def exp_non_positive(x: Any, n: int, shifted: Any, bits: Any, power: Any, power_
             series = series * r
             series = series + TERMS[t]
         x[i] = series * power[i]
+
+
+@compiled()
+def log_of_parts(fraction: float, octaves: float) -> float:
+    """Return log(fraction * 2^octaves), as `dpem.statistics.softmax.log_of_parts`."""
+    if fraction < ROOT_HALF:
+        fraction = fraction + fraction
+        octaves = octaves - 1.0
+    s = (fraction - 1.0) / (fraction + 1.0)
+    square = s * s
+    series = square * ATANH_TERMS[0]
+    series += ATANH_TERMS[1]
+    for t in range(2, 10):
+        series = series * square
+        series = series + ATANH_TERMS[t]
+    return octaves * OCTAVE_HIGH + (octaves * OCTAVE_LOW + series * s)

@@ -18,14 +18,22 @@ from dpem.statistics.kernels.arithmetic import (
     total_of,
 )
 
-__all__ = ["KINDS", "frame_moments", "frame_sizes", "plain_moments", "round_responsibilities"]
+__all__ = [
+    "KINDS",
+    "frame_moments",
+    "frame_sizes",
+    "is_diagonal_matrix",
+    "place_rows",
+    "plain_moments",
+    "round_responsibilities",
+]
 
 FULL, TIED, DIAG, SPHERICAL = 0, 1, 2, 3
 KINDS = {"full": FULL, "tied": TIED, "diag": DIAG, "spherical": SPHERICAL}
 
 
 @compiled()
-def _place(
+def place_rows(
     x: Any, n: int, whitening: Any, offsets: Any, scales: Any, is_diagonal: bool, z: Any, squared: Any
 ) -> None:
     """Return the places of rows in one frame, (d, n), and their squared distances from its origin."""
@@ -57,7 +65,8 @@ def _place(
 
 
 @compiled()
-def _diagonal(whitening: Any, k: int, d: int) -> bool:
+def is_diagonal_matrix(whitening: Any, k: int, d: int) -> bool:
+    """Return whether the whitening matrix of component k is diagonal."""
     for a in range(d):
         for c in range(a):
             if whitening[k * d + a, c] != 0.0:
@@ -124,7 +133,7 @@ def frame_moments(
     power_bits = power.view(np.int64)
     is_diagonal = np.empty(m, np.bool_)
     for k in range(m):
-        is_diagonal[k] = _diagonal(whitening, k, d)
+        is_diagonal[k] = is_diagonal_matrix(whitening, k, d)
     triangle = d * (d + 1) // 2
     if kind == FULL:
         per = 1 + d + triangle
@@ -141,7 +150,7 @@ def frame_moments(
         n = min(CHUNK, n_rows - start)
         load(rows, start, n, x)
         for k in range(m):
-            _place(
+            place_rows(
                 x,
                 n,
                 whitening[k * d : (k + 1) * d],
@@ -222,11 +231,11 @@ def frame_sizes(
     x = np.empty((d, CHUNK))
     z = np.empty((d, CHUNK))
     squared = np.empty(CHUNK)
-    is_diagonal = _diagonal(whitening, 0, d)
+    is_diagonal = is_diagonal_matrix(whitening, 0, d)
     for start in range(0, n_rows, CHUNK):
         n = min(CHUNK, n_rows - start)
         load(rows, start, n, x)
-        _place(x, n, whitening, offsets, scales, is_diagonal, z, squared)
+        place_rows(x, n, whitening, offsets, scales, is_diagonal, z, squared)
         for i in range(n):
             part = squared[i] / cap
             squared[i] = np.floor((min(1.0, part)) * largest)

@@ -1,93 +1,302 @@
-"""Moments of rows with missing cells, whose frames depend on the pattern of their missing cells."""
+"""Moments of rows with missing cells: the operations of `dpem.statistics.missing_cells`, compiled."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem._compiled import EXACT_SUMS, compiled
+from dpem._compiled import compiled
 from dpem.statistics.kernels.arithmetic import (
     CHUNK,
     add_outer_products,
     dot,
     exp_non_positive,
+    log_of_parts,
     total_of,
 )
-from dpem.statistics.kernels.gaussian import DIAG, KINDS, SPHERICAL, TIED, round_responsibilities
+from dpem.statistics.kernels.gaussian import (
+    DIAG,
+    KINDS,
+    SPHERICAL,
+    TIED,
+    is_diagonal_matrix,
+    place_rows,
+    round_responsibilities,
+)
+from dpem.statistics.missing_cells import LARGEST, SMALLEST
 
-__all__ = ["KINDS", "incomplete_moments", "places"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+    from dpem.statistics.missing_cells import Frame, IncompletePart
 
-@compiled(**EXACT_SUMS)
-def _product(matrix: Any, a: int, x: Any) -> float:
-    """Return the product of a row of a matrix with a vector of integers."""
-    total = 0.0
-    for j in range(len(x)):
-        total += matrix[a, j] * x[j]
-    return total
+__all__ = ["KINDS", "incomplete_moments", "places_of"]
+
+# Patterns at a time: their factors for all components stay in the cache.
+_FEWEST, _MOST = 16, 128
+_CELLS = 1 << 17
+
+_FRACTION = (1 << 52) - 1
+_HALF = 1022 << 52
 
 
 @compiled()
-def places(rows: Any, which: Any, whitening: Any, offsets: Any, scales: Any, z: Any) -> None:
-    """Write the coordinates of rows (d, n) in the frame of their patterns to `z`; missing cells are zero."""
-    d, n = rows.shape
-    x = np.empty(d)
+def _lanes(most: int, m: int) -> int:
+    return min(_MOST, max(_FEWEST, _CELLS // max(1, most * most * m)))
+
+
+@compiled()
+def _lost(columns: Any, first: int, n: int, most: int, lost: Any) -> None:
+    """Write the missing columns of n patterns, (q, n)."""
+    for j in range(most):
+        for i in range(n):
+            lost[j, i] = columns[first + i, j]
+
+
+@compiled()
+def _factor(
+    gram: Any, lost: Any, n: int, most: int, is_diagonal: bool, c: Any, log_sizes: Any, octaves: Any, row: Any
+) -> None:
+    """Write C of n patterns to `c` (q, q, n), and log |C|, as `IncompletePart.factor`."""
+    bits, sizes = log_sizes.view(np.int64), row.view(np.int64)
     for i in range(n):
-        pattern = which[i]
-        for a in range(d):
-            x[a] = rows[a, i]
-        for a in range(d):
-            z[a, i] = (_product(whitening[pattern], a, x) - offsets[pattern, a]) * scales[pattern, a]
+        log_sizes[i] = 1.0
+        octaves[i] = 0.0
+    for j in range(most):
+        for b in range(j):
+            entry = c[j, b]
+            if is_diagonal:
+                for i in range(n):
+                    entry[i] = 0.0
+                continue
+            for i in range(n):
+                entry[i] = gram[lost[j, i], lost[b, i]]
+            for t in range(b):
+                for i in range(n):
+                    entry[i] -= c[j, t, i] * c[b, t, i]
+            for i in range(n):
+                entry[i] /= c[b, b, i]
+        entry = c[j, j]
+        for i in range(n):  # the last column stands for none
+            entry[i] = gram[lost[j, i], lost[j, i]] if lost[j, i] < len(gram) - 1 else 1.0
+        for t in range(j):
+            for i in range(n):
+                entry[i] -= c[j, t, i] * c[j, t, i]
+        for i in range(n):
+            inside = entry[i] if entry[i] >= SMALLEST else SMALLEST
+            entry[i] = np.sqrt(inside if inside <= LARGEST else LARGEST)
+            row[i] = entry[i]
+        # Multiply fractions from 1/2 to 1, and count octaves.
+        for i in range(n):
+            octaves[i] += (sizes[i] >> 52) - 1022
+            sizes[i] = (sizes[i] & _FRACTION) | _HALF
+            log_sizes[i] *= row[i]
+            octaves[i] += (bits[i] >> 52) - 1022
+            bits[i] = (bits[i] & _FRACTION) | _HALF
+    for i in range(n):
+        log_sizes[i] = log_of_parts(log_sizes[i], octaves[i])
 
 
-@compiled(**EXACT_SUMS)
-def _quadratic(matrix: Any, x: Any) -> float:
-    """Return x' M x for integers."""
-    total = 0.0
-    for i in range(len(x)):
-        for j in range(len(x)):
-            total += matrix[i, j] * (x[i] * x[j])
-    return total
+@compiled()
+def _project(w: Any, c: Any, lost: Any, most: int, lane: Any, n: int, z: Any, u: Any, column: Any) -> None:
+    """Replace coordinates by their expectations given the known cells, as `IncompletePart.places`."""
+    d = z.shape[0]
+    for j in range(most):
+        mine = u[j]
+        for i in range(n):
+            column[i] = lost[j, lane[i]]
+            mine[i] = 0.0
+        for a in range(d):
+            for i in range(n):
+                mine[i] += w[a, column[i]] * z[a, i]
+        for t in range(j):
+            for i in range(n):
+                mine[i] -= c[j, t, lane[i]] * u[t, i]
+        for i in range(n):
+            mine[i] /= c[j, j, lane[i]]
+    for j in range(most - 1, -1, -1):
+        mine = u[j]
+        for t in range(most - 1, j, -1):
+            for i in range(n):
+                mine[i] -= c[t, j, lane[i]] * u[t, i]
+        for i in range(n):
+            mine[i] /= c[j, j, lane[i]]
+    for j in range(most):
+        for i in range(n):
+            column[i] = lost[j, lane[i]]
+        for a in range(d):
+            for i in range(n):
+                z[a, i] -= w[a, column[i]] * u[j, i]
+
+
+@compiled()
+def _basis(w: Any, c: Any, lost: Any, most: int, lanes: Any, n: int, unit: float, v: Any, null: Any) -> None:
+    """Write V of some of the patterns, (q, d, n), and its multiple rounded to integers."""
+    d = w.shape[0]
+    for j in range(most):
+        for a in range(d):
+            for i in range(n):
+                v[j, a, i] = w[a, lost[j, lanes[i]]]
+            for t in range(j):
+                for i in range(n):
+                    v[j, a, i] -= v[t, a, i] * c[j, t, lanes[i]]
+            for i in range(n):
+                v[j, a, i] /= c[j, j, lanes[i]]
+                null[j, a, i] = np.rint(v[j, a, i] * unit)
+
+
+@compiled()
+def _relative(rows: Any, start: int, n: int, centre: Any, x: Any) -> None:
+    """Write rows relative to a centre, with zeros in missing cells."""
+    for a in range(rows.shape[0]):
+        for i in range(n):
+            cell = rows[a, start + i]
+            x[a, i] = 0.0 if np.isnan(cell) else cell - centre[a]
+
+
+@compiled()
+def _rows_of(which: Any, start: int, first: int, n_lanes: int, lane: Any) -> int:
+    """Return how many of the next rows have one of the patterns, a chunk at most, and write their places."""
+    n = 0
+    while n < CHUNK and start + n < len(which) and which[start + n] < first + n_lanes:
+        lane[n] = which[start + n] - first
+        n += 1
+    return n
+
+
+@compiled()
+def _places(
+    rows: Any,
+    which: Any,
+    columns: Any,
+    sizes: Any,
+    whitening: Any,
+    scales: Any,
+    centre: Any,
+    w: Any,
+    gram: Any,
+    out: Any,
+) -> None:
+    """Write the expected coordinates of rows in one frame to `out`."""
+    d, n_rows = rows.shape
+    q = columns.shape[1]
+    lanes = _lanes(q, 1)
+    lost, lane, column = np.empty((q, lanes), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
+    c, log_sizes = np.empty((q, q, lanes)), np.empty(lanes)
+    octaves, row = np.empty(lanes), np.empty(lanes)
+    x, z, u, squared = np.empty((d, CHUNK)), np.empty((d, CHUNK)), np.empty((q, CHUNK)), np.empty(CHUNK)
+    zeros = np.zeros(d)
+    start = 0
+    while start < n_rows:
+        first = which[start]
+        n_lanes = min(lanes, len(sizes) - first)
+        most = sizes[first + n_lanes - 1]
+        _lost(columns, first, n_lanes, most, lost)
+        _factor(gram, lost, n_lanes, most, False, c, log_sizes, octaves, row)
+        while start < n_rows and which[start] < first + n_lanes:
+            n = _rows_of(which, start, first, n_lanes, lane)
+            _relative(rows, start, n, centre, x)
+            place_rows(x, n, whitening, zeros, scales, False, z, squared)
+            _project(w, c, lost, most, lane, n, z, u, column)
+            for a in range(d):
+                for i in range(n):
+                    out[a, start + i] = z[a, i]
+            start += n
+
+
+def places_of(part: IncompletePart, frame: Frame) -> NDArray[np.float64]:
+    """Return the expected coordinates of the rows in a frame, as `IncompletePart.places`."""
+    out = np.empty(part.rows.shape)
+    _places(
+        part.rows,
+        part.which,
+        part.columns,
+        part.sizes,
+        frame.whitening,
+        frame.scales,
+        frame.centre,
+        frame.columns,
+        frame.gram,
+        out,
+    )
+    return out
+
+
+@compiled()
+def _norms_of_products(null: Any, most: int, n: int, spherical: bool, inner: Any, total: Any) -> None:
+    """Write |sum of v v'|^2 of each pattern, or its trace if spherical; v are integers."""
+    d = null.shape[1]
+    for i in range(n):
+        total[i] = 0.0
+    for j in range(most):
+        for b in range(j, j + 1) if spherical else range(j + 1):
+            for i in range(n):
+                inner[i] = 0.0
+            for a in range(d):
+                for i in range(n):
+                    inner[i] += null[b, a, i] * null[j, a, i]
+            factor = 1.0 if b == j else 2.0
+            for i in range(n):
+                total[i] += inner[i] if spherical else factor * (inner[i] * inner[i])
+
+
+@compiled()
+def _add_products(a: Any, b: Any, d: int, n: int, kind: int, out: Any, position: int) -> None:
+    """Add the second moments that a covariance releases."""
+    if kind == DIAG:
+        for i in range(d):
+            out[position + i] += np.int64(dot(a[i], b[i], n))
+    elif kind == SPHERICAL:
+        for i in range(d):
+            out[position] += np.int64(dot(a[i], b[i], n))
+    else:
+        add_outer_products(a, b, d, n, out, position)
 
 
 @compiled()
 def incomplete_moments(
     rows: Any,
     which: Any,
+    columns: Any,
+    sizes: Any,
     whitening: Any,
-    offsets: Any,
     scales: Any,
+    centres: Any,
+    w: Any,
+    gram: Any,
     constants: Any,
+    of_missing: Any,
     reach: Any,
     factors: Any,
-    spread: Any,
-    own: Any,
-    trace: Any,
+    unit: float,
+    n_framed: int,
     kind: int,
     count_units: float,
     one: float,
-    largest: int,
     largest_psi: float,
-    of_pattern: Any,
     out: Any,
 ) -> None:
-    """Add the sums of `IncompleteMoments` to `out`, and the weights of the patterns (k, p) to `of_pattern`.
-
-    Rows (d, n) have zeros in place of missing cells. `spread` (k, p, d, d) is P of each pattern, in integers,
-    and `own` its squared norm, `trace` its trace. A clipped row is `factors * reach` long at most.
-    """
+    """Add the sums of `IncompleteMoments` over the rows of a part to `out`."""
     d, n_rows = rows.shape
-    m, n_framed = constants.shape[0], spread.shape[0]
-    x = np.empty(d)
-    z = np.empty((n_framed + 1, CHUNK, d))
-    squared = np.empty((m, CHUNK))
-    g = np.empty((m, CHUNK))
+    m = constants.shape[0]
+    q = columns.shape[1]
+    lanes = _lanes(q, m)
+    lost, lane, column = np.empty((q, lanes), np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
+    c, log_sizes = np.empty((m, q, q, lanes)), np.empty((m, lanes))
+    octaves, row = np.empty(lanes), np.empty(lanes)
+    v, null, weighted_null = np.empty((q, d, lanes)), np.empty((q, d, lanes)), np.empty((d, lanes))
+    active, place_of = np.empty(lanes, np.int64), np.empty(lanes, np.int64)
+    own, of_lane, gathered = np.empty(lanes), np.empty(lanes), np.empty(lanes)
+    x, u = np.empty((d, CHUNK)), np.empty((q, CHUNK))
+    z = np.empty((n_framed + 1, d, CHUNK))  # the last: of components that are only counted
+    squared, g = np.empty((m, CHUNK)), np.empty((m, CHUNK))
     psi, weighted, weight = np.empty((d, CHUNK)), np.empty((d, CHUNK)), np.empty(CHUNK)
-    row = np.empty(d)
-    top, total = np.empty(CHUNK), np.empty(CHUNK)
+    held = np.empty(CHUNK, np.int64)
+    top, total, inner, norm = np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK), np.empty(CHUNK)
     shifted, power = np.empty(CHUNK), np.empty(CHUNK)
     bits, power_bits = shifted.view(np.int64), power.view(np.int64)
+    zeros = np.zeros(d)
     triangle = d * (d + 1) // 2
     per = 1 + d
     if kind == DIAG:
@@ -98,72 +307,110 @@ def incomplete_moments(
         per += triangle
     shared = n_framed * per
     others = shared + (triangle if kind == TIED else 0)
-    s2 = np.int64(count_units) * np.int64(count_units)
-    for start in range(0, n_rows, CHUNK):
-        n = min(CHUNK, n_rows - start)
-        for i in range(n):
-            pattern = which[start + i]
-            for a in range(d):
-                x[a] = rows[a, start + i]
+    s2 = count_units * count_units
+    limit = largest_psi * largest_psi
+    is_diagonal = np.empty(m, np.bool_)
+    for k in range(m):
+        is_diagonal[k] = is_diagonal_matrix(whitening[k], 0, d)
+    start = 0
+    while start < n_rows:
+        first = which[start]
+        n_lanes = min(lanes, len(sizes) - first)
+        most = sizes[first + n_lanes - 1]
+        _lost(columns, first, n_lanes, most, lost)
+        for k in range(m):
+            _factor(gram[k], lost, n_lanes, most, is_diagonal[k], c[k], log_sizes[k], octaves, row)
+        while start < n_rows and which[start] < first + n_lanes:
+            n = _rows_of(which, start, first, n_lanes, lane)
             for k in range(m):
-                length = 0.0
-                matrix, place = whitening[k, pattern], z[min(k, n_framed), i]
-                for a in range(d):
-                    place[a] = (_product(matrix, a, x) - offsets[k, pattern, a]) * scales[k, pattern, a]
-                    length += place[a] * place[a]
-                squared[k, i] = length
-                g[k, i] = constants[k, pattern] - 0.5 * length
-        for k in range(m):
-            for i in range(n):
-                top[i] = g[k, i] if k == 0 else max(top[i], g[k, i])
-        for k in range(m):
-            for i in range(n):
-                g[k, i] -= top[i]
-            exp_non_positive(g[k], n, shifted, bits, power, power_bits)
-            for i in range(n):
-                total[i] = g[k, i] if k == 0 else total[i] + g[k, i]
-        round_responsibilities(g, n, total, one, kind == TIED, top)
-        for k in range(n_framed):
-            count = 0
-            for i in range(n):
-                if not g[k, i] > 0.0:
-                    continue  # a row of no weight adds nothing
-                pattern = which[start + i]
-                clipped = reach[pattern]
-                scale = factors[pattern] * (clipped / max(np.sqrt(squared[k, i]), clipped))
-                length = 0.0
-                for a in range(d):
-                    row[a] = np.rint(z[k, i, a] * scale)
-                    length += row[a] * row[a]
-                if not length <= largest_psi:
+                places = z[min(k, n_framed)]
+                _relative(rows, start, n, centres[k], x)
+                place_rows(x, n, whitening[k], zeros, scales[k], is_diagonal[k], places, squared[k])
+                if not is_diagonal[k]:  # else the coordinates of missing cells are zero already
+                    _project(w[k], c[k], lost, most, lane, n, places, u, column)
+                    for i in range(n):
+                        squared[k, i] = 0.0
+                    for a in range(d):
+                        for i in range(n):
+                            squared[k, i] += places[a, i] * places[a, i]
+                for i in range(n):
+                    constant = constants[k] - log_sizes[k, lane[i]]
+                    constant = constant + of_missing[sizes[first + lane[i]]]
+                    g[k, i] = constant - 0.5 * squared[k, i]
+                    top[i] = g[k, i] if k == 0 else max(top[i], g[k, i])
+            for k in range(m):
+                for i in range(n):
+                    g[k, i] -= top[i]
+                exp_non_positive(g[k], n, shifted, bits, power, power_bits)
+                for i in range(n):
+                    total[i] = g[k, i] if k == 0 else total[i] + g[k, i]
+            round_responsibilities(g, n, total, one, kind == TIED, top)
+            for k in range(n_framed):
+                count = 0
+                for i in range(n):  # rows of no weight add nothing
+                    held[count] = i
+                    weight[count] = g[k, i]
+                    count += int(g[k, i] > 0.0)
+                if count == 0:
                     continue
-                whole = np.int64(length)
-                if kind == SPHERICAL:
-                    norm = s2 * s2 + 2 * s2 * whole + (whole + trace[k, pattern]) ** 2
-                else:
-                    across = np.int64(_quadratic(spread[k, pattern], row))
-                    norm = (s2 + whole) ** 2 + 2 * across + own[k, pattern]
-                if norm > largest:
-                    continue
-                weight[count] = g[k, i]
-                of_pattern[k, pattern] += np.int64(g[k, i])
-                for a in range(d):
-                    psi[a, count] = row[a]
-                count += 1
-            base = k * per
-            out[base] += np.int64(total_of(weight, count)) * s2
-            for a in range(d):
+                # Bases of the patterns of these rows.
+                for i in range(n_lanes):
+                    place_of[i] = -1
+                n_active = 0
                 for j in range(count):
-                    weighted[a, j] = weight[j] * psi[a, j]
-                out[base + 1 + a] += np.int64(total_of(weighted[a], count) * count_units)
-            position = shared if kind == TIED else base + 1 + d
-            if kind == DIAG:
+                    here = lane[held[j]]
+                    if place_of[here] < 0:
+                        place_of[here] = n_active
+                        active[n_active] = here
+                        of_lane[n_active] = 0.0
+                        n_active += 1
+                _basis(w[k], c[k], lost, most, active, n_active, unit, v, null)
+                _norms_of_products(null, most, n_active, kind == SPHERICAL, gathered, own)
+                for j in range(count):
+                    column[j] = place_of[lane[held[j]]]
+                    size = sizes[first + lane[held[j]]]
+                    clipped = reach[size]
+                    power[j] = factors[size] * (clipped / max(np.sqrt(squared[k, held[j]]), clipped))
+                    total[j] = 0.0
                 for a in range(d):
-                    out[position + a] += np.int64(dot(weighted[a], psi[a], count))
-            elif kind == SPHERICAL:
+                    for j in range(count):
+                        psi[a, j] = np.rint(z[k, a, held[j]] * power[j])
+                        total[j] += psi[a, j] * psi[a, j]
+                if kind == SPHERICAL:
+                    for j in range(count):
+                        both = total[j] + own[column[j]]
+                        norm[j] = s2 * s2 + 2 * s2 * total[j] + both * both
+                else:
+                    for j in range(count):
+                        norm[j] = (s2 + total[j]) * (s2 + total[j]) + own[column[j]]
+                    for b in range(most):
+                        for j in range(count):
+                            inner[j] = 0.0
+                        for a in range(d):
+                            for j in range(count):
+                                inner[j] += null[b, a, column[j]] * psi[a, j]
+                        for j in range(count):
+                            norm[j] += 2 * (inner[j] * inner[j])
+                for j in range(count):
+                    if total[j] <= largest_psi and norm[j] <= limit:  # so written, NaN fails
+                        of_lane[column[j]] += weight[j]
+                    else:
+                        weight[j] = 0.0
+                        for a in range(d):
+                            psi[a, j] = 0.0
+                base = k * per
+                out[base] += np.int64(total_of(weight, count) * s2)
                 for a in range(d):
-                    out[position] += np.int64(dot(weighted[a], psi[a], count))
-            else:
-                add_outer_products(weighted, psi, d, count, out, position)
-        for k in range(n_framed, m):
-            out[others + k - n_framed] += np.int64(total_of(g[k], n) * largest_psi)
+                    for j in range(count):
+                        weighted[a, j] = weight[j] * psi[a, j]
+                    out[base + 1 + a] += np.int64(total_of(weighted[a], count) * count_units)
+                position = shared if kind == TIED else base + 1 + d
+                _add_products(weighted, psi, d, count, kind, out, position)
+                for j in range(most):  # P of a pattern is the sum of the products of its vectors
+                    for a in range(d):
+                        for i in range(n_active):
+                            weighted_null[a, i] = of_lane[i] * null[j, a, i]
+                    _add_products(weighted_null, null[j], d, n_active, kind, out, position)
+            for k in range(n_framed, m):
+                out[others + k - n_framed] += np.int64(total_of(g[k], n) * largest_psi)
+            start += n
