@@ -240,7 +240,7 @@ def test_filled_cells_are_expectations_inside_the_ball(d, seed):
 
 @pytest.mark.parametrize("d", [1, 2, 5, 9])
 def test_densities_of_known_cells(d):
-    """The log-density of known cells is that of the marginal Gaussian, for patterns of any size in one part."""
+    """The log-density of known cells is that of the marginal Gaussian, for patterns of all sizes."""
     mixture = components(d, 2, seed=d, width=0.3)
     rows = rows_with_holes(IncompleteMoments(mixture, 2, "full", 3.0, 1.0), np.random.default_rng(d), n=80)
     rows[:, :5] = np.nan_to_num(rows[:, :5])
