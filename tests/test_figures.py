@@ -174,7 +174,7 @@ def test_odds_of_an_epsilon_agree_with_their_formula():
         for name in (r"epsilon \| 0\.1", "guesses that are right")
     )
     assert budgets == [epsilon for epsilon, *_ in rows]
-    assert guesses == [f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}" for epsilon in budgets]
+    assert guesses == [f"{100 * ndtr(mu_for(float(epsilon), 1e-6) / 2):.0f}" for epsilon in budgets]
 
 
 def test_counts_of_scikit_learns_tests_are_correct():
