@@ -126,7 +126,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     There is no ``loglike_``, because it would not be private. Without a schema, rows with NaN or infinite
     values count as the middle of the bounds: an error would reveal such rows, and this model does not treat
     missing cells. The results of `transform` and `score` are as sensitive as their argument; these methods
-    refuse NaN.
+    reject NaN.
 
     Examples
     --------
