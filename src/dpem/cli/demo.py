@@ -64,7 +64,7 @@ def demo(
             ExitCode.DONE,
         ),
         (
-            "Fit clusters of patients. The ledger is charged before any row is read.",
+            "Fit clusters of patients. The ledger is charged before any value is read.",
             [
                 "fit",
                 str(table),

@@ -91,7 +91,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         For the fit without privacy only: EM stops after `max_iter` steps, or when ten steps raise the
         log-likelihood by less than `tol` per column.
     ledger : Ledger or path, optional
-        Ledger to charge before any row is read.
+        Ledger to charge before any value is read.
     random_state : int or RandomState, optional
         Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional
