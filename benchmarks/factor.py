@@ -105,7 +105,7 @@ def score_pictures(runs, seeds, k=10):
 
 def without_text(epsilon):
     """Return why there is no number for the paper's text."""
-    return "refused" if epsilon >= refused_from() else "not run"
+    return "rejected" if epsilon >= refused_from() else "not run"
 
 
 def add_text(runs, epsilon, seeds):

@@ -56,7 +56,7 @@ html_css_files = ["dpem.css"]
 html_js_files = ["dpem.js"]
 html_context = {"default_mode": "auto"}
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,

@@ -16,8 +16,8 @@ What was tried on other draws of such data:
 - Moves of centres, with and without shrinkage.
 
 The two Gowalla tables of the benchmark prompted the rule that keeps distant bins with much of the second
-moment, and its limit was compared on them (docs/background/benchmarks.md). The shares of the budget are those
-of the design.
+moment, and its limit was compared on them (docs/background/benchmarks/kmeans.md). The shares of the budget
+are those of the design.
 """
 
 import argparse

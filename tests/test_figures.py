@@ -18,6 +18,7 @@ RESULTS = sorted((ROOT / "benchmarks" / "results").glob("*.md"))
 EXCERPT = re.compile(r"<!-- from (\S+) -->\n((?:\|.*\n)+)")
 SELECTION = re.compile(r'<!-- from (\S+), under "(.+)": (.+)\n((?:.+ = .+\n)+)-->\n((?:\|.*\n)+)')
 SUMMARY = re.compile(r"<!-- figures of the summary, .+\n((?:.+ = .+\n)+)-->\n((?:\|.*\n)+)")
+PARAGRAPH = re.compile(r"<!-- figures of the paragraph below, .+\n((?:.+ = .+\n)+)-->\n((?:.+\n)+)")
 FIGURE = re.compile(r'(.+?): (\S.*) = (\S+), under "(.+)": (.*) -> (.+)')
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))
 
@@ -106,6 +107,23 @@ def test_the_summary_of_the_benchmarks_equals_the_result_files():
     assert {"; ".join(row) for row in listed} == {key for *_, key, column in sources if column == "its value"}
 
 
+def test_the_examples_of_the_benchmarks_equal_the_result_files():
+    """Each number in the comment above an example is in the example, and in its result file."""
+    found = [
+        match
+        for page in (ROOT / "docs/background").glob("**/*.md")
+        for match in PARAGRAPH.findall(page.read_text())
+    ]
+    assert len(found) >= 4
+    for figures, paragraph in found:
+        for line in figures.splitlines():
+            _, value, file, under, key, column = FIGURE.fullmatch(line).groups()
+            written = (ROOT / "benchmarks" / "results" / file).read_text()
+            ((cell,),) = selected(written, under, [column], [[part.strip() for part in key.split(";")]])
+            for text in (cell, paragraph):
+                assert re.search(rf"(?<![\d.]){re.escape(value)}(?!\d)", text), (value, text)
+
+
 def test_a_selection_reads_the_rows_below_its_text():
     written = (ROOT / "benchmarks/results/synthetic.md").read_text()
     titanic, diabetes = (
@@ -123,7 +141,7 @@ def test_every_result_is_shown_with_the_command_that_writes_it(result):
     written = result.read_text()
     for page in PAGES:
         before, included, _ = page.read_text().partition(f"benchmarks/results/{result.name}\n")
-        if included and before.rstrip().endswith(("{include} ../", "{include} ../../")):
+        if included and re.search(r"\{include\} (?:\.\./)+$", before):
             named = re.findall(r"`make ([a-z-]+)", before[-3000:] + written[:1000])
             assert named
             assert set(named) <= TARGETS
@@ -156,7 +174,7 @@ def test_odds_of_an_epsilon_agree_with_their_formula():
         for name in (r"epsilon \| 0\.1", "guesses that are right")
     )
     assert budgets == [epsilon for epsilon, *_ in rows]
-    assert guesses == [f"{100 * ndtr(mu_for(float(epsilon), 1e-5) / 2):.0f}" for epsilon in budgets]
+    assert guesses == [f"{100 * ndtr(mu_for(float(epsilon), 1e-6) / 2):.0f}" for epsilon in budgets]
 
 
 def test_counts_of_scikit_learns_tests_are_correct():

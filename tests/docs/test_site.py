@@ -33,6 +33,8 @@ PAGES = [
     "reference/options.html",
     "tutorials/installation.html",
     "background/benchmarks.html",
+    "background/benchmarks/gaussian-mixtures.html",
+    "development/attacks.html",
     "search.html",
 ]
 

@@ -126,7 +126,7 @@ def replay(
       bits, because it may depend on rows only through the releases;
     - the noise must be as large as its event says, and used once;
     - the releases must cost at most what the statement says;
-    - the ledger must be charged before any row is read.
+    - the ledger must be charged before any value is read.
 
     Parameters
     ----------

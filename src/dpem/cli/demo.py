@@ -36,7 +36,7 @@ def demo(
 ) -> None:
     """Run the whole workflow on a generated table of hospital patients: plan, fit, sample, report.
 
-    The ledger is charged for two fits and refuses a third one, which would exceed its cap.
+    The ledger is charged for two fits and rejects a third one, which would exceed its cap.
     """
     started = time.monotonic()
     if rows < _FEWEST_ROWS:
@@ -64,7 +64,7 @@ def demo(
             ExitCode.DONE,
         ),
         (
-            "Fit clusters of patients. The ledger is charged before any row is read.",
+            "Fit clusters of patients. The ledger is charged before any value is read.",
             [
                 "fit",
                 str(table),
@@ -108,7 +108,7 @@ def demo(
             ExitCode.DONE,
         ),
         (
-            "Try a third fit. It costs more than is left, so the ledger refuses it.",
+            "Try a third fit. It costs more than is left, so the ledger rejects it.",
             [
                 "fit",
                 str(table),

@@ -31,7 +31,7 @@ def fit(
     delta: options.DeltaOption = options.DEFAULT_DELTA,
     ledger: Annotated[
         Path | None,
-        typer.Option("--ledger", "-l", help="Ledger to charge before any row is read (see dpem budget)."),
+        typer.Option("--ledger", "-l", help="Ledger to charge before any value is read (see dpem budget)."),
     ] = None,
     purpose: options.PurposeOption = None,
     analyst: options.AnalystOption = None,
@@ -73,7 +73,7 @@ def fit(
 ) -> None:
     """Fit a model to a table and save it with its privacy guarantee.
 
-    The whole plan is charged to the ledger before any row is read. After a crash or an interrupt, run the
+    The whole plan is charged to the ledger before any value is read. After a crash or an interrupt, run the
     same command again: it continues from the releases kept in OUTPUT.partial, without another charge.
     """
     from dpem.privacy import PrivacyUnit  # noqa: PLC0415  (help and version stay quick)

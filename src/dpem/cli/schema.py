@@ -96,7 +96,7 @@ def schema(
     """Draft the schema of a table from its column names and types. No value is read.
 
     Bounds and categories must be public knowledge, for example from a codebook. Pass them as options, answer
-    the questions, or edit the file. A fit refuses a schema without them.
+    the questions, or edit the file. A fit rejects a schema without them.
     """
     from dpem.data.sources.files import file_head  # noqa: PLC0415  (help and version stay quick)
     from dpem.data.table_types import kinds_of_table  # noqa: PLC0415

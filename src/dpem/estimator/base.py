@@ -1,4 +1,4 @@
-"""The base class of all estimators, with the one `fit`, which charges the ledger before it reads rows."""
+"""The base class of all estimators, with the one `fit`, which charges the ledger before it reads values."""
 
 from __future__ import annotations
 

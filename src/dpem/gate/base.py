@@ -35,7 +35,7 @@ class Releases(Protocol):
 
 
 class Gate(Releases, Protocol):
-    """A gate that charges its whole plan before the first row is read."""
+    """A gate that charges its whole plan before any value is read."""
 
     charge: Charge | None  # the ledger record of the charge
     n_rows: float | None  # the public number of rows, or a released one

@@ -56,7 +56,7 @@ class ReleaseGate:
     engine : Engine
         The engine that sums a statistic over blocks of rows.
     ledger : Ledger, optional
-        The ledger to which the whole plan is charged before the first row is read.
+        The ledger to which the whole plan is charged before any value is read.
     purpose : str
         The purpose in the ledger's record.
     facts : optional

@@ -48,7 +48,7 @@ class FactorAnalysis(FactorDensityMixin, PaperMethod):
 
     Rows lie in the unit ball and are not centred, as in the text. The text names Analyze Gauss, but no
     sensitivity. Here the sensitivity is 2/N, as for the covariances of the mixture, with the classical
-    sigma = sqrt(2 ln(1.25 / delta)) Delta / epsilon. The fit is refused if the exact curve of the Gaussian
+    sigma = sqrt(2 ln(1.25 / delta)) Delta / epsilon. The fit is rejected if the exact curve of the Gaussian
     mechanism shows that this sigma does not satisfy (epsilon, delta). docs/paper/olivetti.md lists what the
     method needs to work.
 

@@ -1,4 +1,4 @@
-"""The cost of a fit and its expected noise, from public numbers alone, before any row is read.
+"""The cost of a fit and its expected noise, from public numbers alone, before any value is read.
 
 May import: the registry, estimators. Never sees: rows, a particular model.
 """

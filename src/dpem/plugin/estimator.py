@@ -281,7 +281,7 @@ class PrivateEM(ModelEstimator):
     tol : float, default 1e-8
         For plain EM only: it stops when no parameter changes by more.
     ledger : Ledger or path, optional
-        Ledger to charge before any row is read.
+        Ledger to charge before any value is read.
     random_state : int or RandomState, optional
         Seed of starting values and of `sample`. It never determines the noise.
     n_jobs : int, optional

@@ -60,7 +60,7 @@ class ExponentialFamily(ABC):
     Notes
     -----
     Mistakes in a model cost accuracy, but not privacy, within these limits. The model is called with one row
-    at a time, on a copy of itself, so that its attributes keep nothing of other rows. It is refused if its
+    at a time, on a copy of itself, so that its attributes keep nothing of other rows. It is rejected if its
     code stores to globals, to enclosing variables or, in code that sees rows, to attributes; if it reaches
     mutable objects through globals, closures, default arguments or its class; and if code that sees rows uses
     modules that are not known to keep nothing. Its vectors are clipped to the declared norm C, rounded, and

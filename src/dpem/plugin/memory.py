@@ -1,9 +1,9 @@
-"""Refuse plug-in models that could remember a row while they handle another.
+"""Reject plug-in models that could remember a row while they handle another.
 
 Each row gets a copy of the model, so that its attributes remember nothing. Not copied are its classes, the
 default arguments and closures of its functions, the contents of its modules, and everything reachable from
 these. Before anything is charged, the compiled code that sees rows is inspected (`dpem.plugin.code`), and the
-attributes of the model are compared with those of two copies. A model is refused if such code stores to a
+attributes of the model are compared with those of two copies. A model is rejected if such code stores to a
 global, to an enclosing variable or to an attribute, or if it reaches a mutable object or library code that is
 not known to keep nothing.
 

@@ -28,7 +28,7 @@ __all__ = ["DATA_FREE", "NOISE", "OLIVETTI", "OURS", "PAPER", "PAPER_CENTRED"]
 
 DATA, FACTORS, DIRECTIONS, DELTA = "olivetti_faces", 10, 64, 1e-4
 EPSILONS = (0.2, 0.3, 1.0, 3.0, 10.0, 30.0)
-PAPER_EPSILONS = (0.2, 0.3, 1.0, 3.0)  # above about 8 the classical noise misses its guarantee and is refused
+PAPER_EPSILONS = (0.2, 0.3, 1.0, 3.0)  # above about 8 the classical noise misses delta and is rejected
 PLAIN, OURS = "principal components", "dpem"
 # The text does not centre pictures. The authors' code subtracts each picture's mean and the mean picture.
 PAPER, PAPER_CENTRED = "paper's text", "paper's text, centred pictures"
@@ -234,7 +234,7 @@ def _describe(results: pd.DataFrame, data: Datasets) -> dict[str, str]:
             continue
         if np.isfinite(own.epsilon).any():
             refused = refused_from() if method in (PAPER, PAPER_CENTRED) else math.inf
-            empty = ["refused" if e >= refused else "not run" for e in epsilons]
+            empty = ["rejected" if e >= refused else "not run" for e in epsilons]
             cells = [
                 interval(own[own.epsilon == e].captured, 3) or word
                 for e, word in zip(epsilons, empty, strict=True)

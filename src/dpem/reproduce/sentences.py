@@ -118,7 +118,7 @@ def _ggg_above_llg(found: Found, data: Datasets) -> Verdict:  # noqa: ARG001
     (tight, holds_tight), (loose, holds_loose) = _ggg_and_llg(found, "stroke")
     return Verdict(
         "Scenario GGG gives higher held-out log-likelihoods than LLG on Stroke.",
-        "section 7, Stroke; section 8 of zCDP and moments",
+        "section 7, Stroke; section 8, under zCDP and moments",
         f"zCDP and moments: {tight}: {holds_tight}. Linear and advanced: {loose}: {holds_loose}.",
         _of_both(holds_tight, holds_loose),
     )

@@ -91,7 +91,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         For the fit without privacy only: EM stops after `max_iter` steps, or when ten steps raise the
         log-likelihood by less than `tol` per column.
     ledger : Ledger or path, optional
-        Ledger to charge before any row is read.
+        Ledger to charge before any value is read.
     random_state : int or RandomState, optional
         Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional
@@ -126,7 +126,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
     There is no ``loglike_``, because it would not be private. Without a schema, rows with NaN or infinite
     values count as the middle of the bounds: an error would reveal such rows, and this model does not treat
     missing cells. The results of `transform` and `score` are as sensitive as their argument; these methods
-    refuse NaN.
+    reject NaN.
 
     Examples
     --------

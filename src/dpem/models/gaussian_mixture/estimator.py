@@ -116,7 +116,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     tol, reg_covar : float
         For plain EM only, as in scikit-learn.
     ledger : Ledger or path, optional
-        Ledger to charge before any row is read.
+        Ledger to charge before any value is read.
     random_state : int or RandomState, optional
         Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional

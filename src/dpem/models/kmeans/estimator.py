@@ -81,7 +81,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         Number of Lloyd steps, 5 by default. A private fit never stops early. Without privacy at most this
         many, by default 300 as in scikit-learn.
     ledger : Ledger or path, optional
-        Ledger to charge before any row is read.
+        Ledger to charge before any value is read.
     random_state : int or RandomState, optional
         Seed of post-processing. It never determines the noise.
     n_jobs : int, optional

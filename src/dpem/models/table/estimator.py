@@ -98,7 +98,7 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
     max_iter : int, optional
         Number of steps of "em", 10 by default.
     ledger : Ledger or path, optional
-        Ledger to charge before any row is read.
+        Ledger to charge before any value is read.
     random_state : int or RandomState, optional
         Seed of post-processing and of `sample`. It never determines the noise.
     n_jobs : int, optional
