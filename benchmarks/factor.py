@@ -23,6 +23,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0)
 PICTURE_EPSILONS = (0.2, 0.3, 1.0, 3.0, 10.0, 30.0)
 TEXT_OF_PICTURES = (0.3, 1.0, 3.0)  # several minutes each
 DIRECTIONS = 64
+TEXT, TEXT_CENTRED = "paper's text", "paper's text, centred rows"  # columns of the tables
 TABLES = {"lifesci": 3, "synthetic": 10, "diabetes130_binary": 10}  # data set -> factors
 
 
@@ -63,6 +64,26 @@ def score_tables(runs, seeds):
                 measure("default", epsilon, dpem.FactorAnalysis(k, **budget))
                 if epsilon < refused_from():  # above that the classical sigma is too small
                     measure("paper", epsilon, paper.FactorAnalysis(k, **budget))
+                    measure_centred_text(runs, name, epsilon, seed)
+
+
+def measure_centred_text(runs, name, epsilon, seed):
+    """Measure the paper's text on rows less the mean of the rows to fit, which the benchmark takes as public.
+
+    The text's model has no mean, and the non-private baseline has one. The rows are scaled to their largest
+    norm, as the text does.
+    """
+    X, _ = table_rows(name)
+    fit, test = split(len(X), seed)
+    X = X - X[fit].mean(axis=0)
+    norm = float(np.linalg.norm(X[fit], axis=1).max())
+    model = paper.FactorAnalysis(
+        TABLES[name], epsilon=epsilon, delta=DELTA, data_norm=norm, random_state=seed
+    )
+    print(name, TEXT_CENTRED, epsilon, seed, file=sys.stderr)
+    runs.measure(
+        name, "paper, centred", epsilon, seed, lambda: model.fit(X[fit]), lambda fitted: fitted.score(X[test])
+    )
 
 
 def captured(directions, X):
@@ -87,7 +108,7 @@ def score_pictures(runs, seeds, k=10):
             budget = {"epsilon": epsilon, "delta": DELTA, "data_norm": 32.0, "random_state": seed}
             models["default", epsilon] = dpem.FactorAnalysis(k, basis=basis, **budget)
             if seed == 0 and epsilon in TEXT_OF_PICTURES:
-                models["paper", epsilon] = paper.FactorAnalysis(k, **budget)
+                models["paper", epsilon] = text_of_pictures(X[fit], epsilon)
             if seed == 0 and epsilon in (3.0, 30.0):
                 models["no basis", epsilon] = dpem.FactorAnalysis(k, **budget)
         if not runs.has(("pictures", "data-free", 0, seed)):
@@ -101,6 +122,12 @@ def score_pictures(runs, seeds, k=10):
                 ("pictures", method, epsilon, seed), captured(model.components_.T, relative) / best, 0.0
             )
             runs.keep(("likelihood", method, epsilon, seed), model.score(X[test]) / X.shape[1], 0.0)
+
+
+def text_of_pictures(X, epsilon, k=10):
+    """Return the paper's text, unfitted, for rows scaled to their largest norm as in the paper; it leaks."""
+    norm = float(np.linalg.norm(X, axis=1).max())
+    return paper.FactorAnalysis(k, epsilon=epsilon, delta=DELTA, data_norm=norm, random_state=0)
 
 
 def without_text(epsilon):
@@ -128,10 +155,12 @@ def add_text(runs, epsilon, seeds):
                     lambda model=model, rows=X[fit]: model.fit(rows),
                     lambda fitted, rows=X[test]: fitted.score(rows),
                 )
+            measure_centred_text(runs, name, epsilon, seed)
         values = runs.by(name)
-        excess = (values["plain", 0] - values["paper", epsilon]).mean()
         label = f"{name}{'' if is_real else ' (stand-in)'}: N={len(X):,} d={X.shape[1]} K={k}"
-        write_cell(page, [label, f"{epsilon:g}"], "paper's text", f"{excess:.3g}")
+        for method, column in (("paper", TEXT), ("paper, centred", TEXT_CENTRED)):
+            excess = (values["plain", 0] - values[method, epsilon]).mean()
+            write_cell(page, [label, f"{epsilon:g}"], column, f"{excess:.3g}")
 
 
 def add_text_of_pictures(runs, epsilon, k=10):
@@ -144,12 +173,10 @@ def add_text_of_pictures(runs, epsilon, k=10):
         mean = X[fit].mean(axis=0)
         relative = X[test] - mean
         best = captured(np.linalg.svd(X[fit] - mean, full_matrices=False)[2][:k].T, relative)
-        model = paper.FactorAnalysis(k, epsilon=epsilon, delta=DELTA, data_norm=32.0, random_state=0).fit(
-            X[fit]
-        )
+        model = text_of_pictures(X[fit], epsilon).fit(X[fit])
         runs.keep(key, captured(model.components_.T, relative) / best, 0.0)
     value = runs.by("pictures")["paper", epsilon].mean()
-    write_cell(RESULTS / "factor.md", [f"{epsilon:g}"], "paper's text", f"{value:.3f}")
+    write_cell(RESULTS / "factor.md", [f"{epsilon:g}"], TEXT, f"{value:.3f}")
 
 
 def write(runs):
@@ -170,19 +197,26 @@ def write(runs):
         learn = values.get(("scikit-learn", 0))
         for epsilon in EPSILONS:
             excess = plain - values["default", epsilon]
-            text = values.get(("paper", epsilon))
+            texts = (values.get((method, epsilon)) for method in ("paper", "paper, centred"))
             rows.append(
                 [
                     label,
                     f"{epsilon:g}",
-                    without_text(epsilon) if text is None else f"{(plain - text).mean():.3g}",
+                    *(
+                        without_text(epsilon) if text is None else f"{(plain - text).mean():.3g}"
+                        for text in texts
+                    ),
                     f"{excess.mean():.3g} ± {excess.std(ddof=1) / np.sqrt(len(excess)):.1g}",
                     "" if learn is None else f"{(plain - learn).mean():.3g}",
                 ]
             )
-    header = ["data", "epsilon", "paper's text", "dpem", "scikit-learn, non-private"]
+    header = ["data", "epsilon", TEXT, TEXT_CENTRED, "dpem", "scikit-learn, non-private"]
     parts += [
-        "Excess negative log-likelihood per row over non-private EM with several starts; smaller is better:",
+        (
+            "Excess negative log-likelihood per row over non-private EM with several starts; smaller is "
+            "better. The text's\nmodel has no mean, and non-private EM has one; *centred rows* lack the mean "
+            "of the rows to fit, taken as public:"
+        ),
         markdown(header, rows),
     ]
     values, likelihoods = runs.by("pictures"), runs.by("likelihood")
@@ -207,7 +241,7 @@ def write(runs):
             )
         header = [
             "epsilon",
-            "paper's text",
+            TEXT,
             "dpem, no basis",
             "dpem, 64 cosine images",
             "ten cosine images, without data",

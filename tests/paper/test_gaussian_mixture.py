@@ -16,6 +16,7 @@ from dpem.privacy.events import GaussianEvent, LaplaceEvent
 from dpem.privacy.per_mechanism import mixture_mechanisms, per_mechanism_budget
 from dpem.statistics.gaussian import GaussianComponents
 from dpem.statistics.simple import SQUARED_BITS, onto_unit_grid
+from support.paper_models import units_of_mixture_sums
 
 SCENARIOS = ["GGG", "LLG"]
 COMPOSITIONS = ["linear", "advanced", "zcdp", "moments"]
@@ -61,6 +62,23 @@ def test_mechanisms_agree_with_the_paper(scenario, composition):
             assert stage.event.noise_multiplier == expected.noise_multiplier
     assert model.privacy_.epsilon == 1.0
     assert np.isfinite(model.score(rows()))
+
+
+@pytest.mark.parametrize("d", [2, 3, 30])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_planned_sensitivities_agree_with_the_equations(scenario, d):
+    """They are those of N pi, N~ mu and N~ Sigma, in units of a row of norm 1 and responsibility 1."""
+    model = paper.GaussianMixture(2, epsilon=1.0, data_norm=1.0, scenario=scenario, max_iter=1)
+    plan = model.fit(rows(n=200, d=d)).plan_
+    equations = {
+        "weights": 2.0,  # Delta pi = 2 / N, in L1; the text takes it for Gaussian noise, too
+        # eq. mean_sensitivity: Delta_1 mu = 2 sqrt(d) / N~_k; after eq. perturbmean: Delta_2 mu = 2 / N~_k
+        "means": 2 * math.sqrt(d) if scenario == "LLG" else 2.0,
+        "covariances": 2.0,  # eq. Cov_sens: 2 / N~_k, in Frobenius norm
+    }
+    units = units_of_mixture_sums(d)
+    planned = {stage.name: stage.sensitivity / units[stage.name] for stage in plan.stages}
+    assert planned == pytest.approx(equations, rel=2e-3)  # tolerance for rounding to the grid
 
 
 def log_posterior(X, g, weights, means, covariances, prior):

@@ -7,7 +7,13 @@ import dpem
 from dpem import paper
 from dpem.errors import InvalidArgumentError
 from dpem.privacy.events import GaussianEvent, LaplaceEvent
-from support.paper_models import Clusters, Mixture, cluster_moments, mixture_moments
+from support.paper_models import (
+    Clusters,
+    Mixture,
+    cluster_moments,
+    mixture_moments,
+    units_of_mixture_sums,
+)
 
 COMPOSITIONS = ["linear", "advanced", "zcdp", "moments"]
 START = np.array([[0.3, 0.2], [-0.3, -0.1]])
@@ -45,6 +51,11 @@ def test_the_mixture_is_a_special_case(scenario, composition):
     mean = 2 * np.sqrt(2) if scenario == "LLG" else 2.0
     for name, expected in (("weights", 2.0), ("mean 0", mean), ("covariance 1", 2.0)):
         assert found[name].sensitivity / 2.0**20 * bounds[name] == pytest.approx(expected)
+    planned = {stage.name: stage.sensitivity for stage in special.plan_.stages}
+    units = units_of_mixture_sums(2)
+    assert {name: planned[name] / units[name] for name in planned} == pytest.approx(
+        {"weights": 2.0, "means": mean, "covariances": 2.0}, rel=1e-3
+    )
 
 
 @pytest.mark.parametrize("scenario", ["GGG", "LLG"])

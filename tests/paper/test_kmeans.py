@@ -37,17 +37,40 @@ def test_large_budgets_find_the_clusters(name):
     assert model.n_iter_ == 10
 
 
+def budget_of_one(composition, noise, n, epsilon, delta):
+    """Return the parameter of one of n equal mechanisms by the formulas of the paper's section 5.
+
+    It is epsilon_i for Laplace noise, and the ratio of noise to sensitivity for Gaussian noise.
+    """
+    if composition == "linear":  # n epsilon_i and n delta_i
+        classical = math.sqrt(2 * math.log(1.25 * n / delta)) * n / epsilon
+        return epsilon / n if noise == "laplace" else classical
+    # rho + 2 sqrt(rho log(1 / delta)) = epsilon; rho is n epsilon_i^2 / 2, or n / (2 ratio^2)
+    log = math.log(1 / delta)
+    rho = (math.sqrt(log + epsilon) - math.sqrt(log)) ** 2
+    return math.sqrt(2 * rho / n) if noise == "laplace" else math.sqrt(n / (2 * rho))
+
+
 @pytest.mark.parametrize("name", MODELS)
-def test_the_budget_agrees_with_the_paper(name):
-    """The composition of J(K+1) equal mechanisms (J for DPLloyd) gives epsilon up to 1e-9, and no more."""
+def test_each_mechanism_has_an_equal_part_of_the_budget(name):
+    """The composition of all mechanisms gives epsilon up to 1e-9, and no more.
+
+    The private k-means has J(K+1) mechanisms, K means and the counts in each step. The paper says nothing of
+    the counts of k-means; 2K+1 is its number for mixtures. DPLloyd has J.
+    """
     model = MODELS[name](epsilon=0.7, delta=1e-6).fit(X)
+    n, noise = 10 if "lloyd" in name else 10 * (2 + 1), getattr(model, "noise", "laplace")
+    expected = budget_of_one(model.composition, noise, n, 0.7, 1e-6)
+    field = "epsilon" if noise == "laplace" else "noise_multiplier"
+    for stage in model.plan_.stages:
+        assert getattr(stage.event, field) == pytest.approx(expected, rel=1e-9)
+    assert sum(stage.repeats * stage.mechanisms for stage in model.plan_.stages) == n
     accountant = LinearAccountant() if model.composition == "linear" else ZcdpAccountant()
     total = accountant.epsilon(model.plan_.event, 1e-6)
     assert total <= 0.7
     if name != "gaussian linear":  # the classical sigma is looser than its exact curve
         assert total >= 0.7 * (1 - 1e-9)
-    count = sum(repeats for _, repeats in model.plan_.event.parts)
-    assert count == (10 if "lloyd" in name else 10 * (2 + 1))
+    assert sum(repeats for _, repeats in model.plan_.event.parts) == n
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,17 @@ import numpy as np
 
 import dpem
 from dpem import paper
+from dpem.data.domain import GRID, onto_grid
+from dpem.paper.mixture_sums import Counts, Moments, Sums
+from dpem.statistics.gaussian import GaussianComponents
+
+
+def units_of_mixture_sums(d):
+    """Return what one row (1, 0, ...) of responsibility 1 adds to the sums of `paper.GaussianMixture`."""
+    one = GaussianComponents.from_parameters(np.ones(1), np.zeros((1, d)), np.eye(d)[None])
+    row = onto_grid(np.eye(d)[:1] * GRID).T
+    kinds = {"weights": Counts(one), "means": Sums(one), "covariances": Moments(one)}
+    return {name: kind.sum_block(row).max() / 2.0**kind.coarse_bits for name, kind in kinds.items()}
 
 
 def densities(row, weights, means, covariances):
