@@ -3,10 +3,10 @@
     make bench-speed                        (on two cores about half an hour)
     python benchmarks/speed.py --only steps --repeats 3
 
-The floor of a path is the time of the operations that it cannot avoid, at rates that the same run measures on all
-cores: multiply-adds in a matrix product, exponentials, roundings (with division and square root) and bytes read.
-Repeats of dpem and its peer alternate; tables show medians, and the range of the ratio. Each part runs in its own
-process. Writes benchmarks/results/speed.md.
+The floor of a path is the time of the operations that it cannot avoid, at rates that the same run measures on
+all cores: multiply-adds in a matrix product, exponentials, roundings and bytes read. Repeats of dpem and its peer
+alternate; tables show medians, and the range of the ratio. Each part runs in its own process. Writes
+benchmarks/results/speed.md.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from harness import RESULTS, markdown, setting
@@ -26,7 +27,7 @@ from sklearn.decomposition import FactorAnalysis as PlainFactorAnalysis
 from sklearn.mixture import GaussianMixture as PlainGaussianMixture
 
 import dpem
-from dpem.data import Domain, TableRows
+from dpem.data import Domain, IncompleteRows, TableRows
 from dpem.engines import LocalEngine
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
 from dpem.statistics.gaussian_missing import IncompleteMoments
@@ -146,7 +147,7 @@ def steps(repeats):
         statistic = FrameMoments(parts, k, "full", np.sqrt(d + np.sqrt(2 * d)), 0.35 * np.sqrt(d))
         source, domain = TableRows(clustered(n, d, means)), Domain.from_arguments(d, data_norm=1.0)
         engine = LocalEngine()
-        sums = alternate([lambda: engine.sum(statistic, source, domain)], 4 * repeats)[:, 0]
+        sums = alternate([partial(engine.sum, statistic, source, domain)], 4 * repeats)[:, 0]
         least = floor_of_step(n, d, k, rate)
         lines.append(
             [
@@ -173,13 +174,9 @@ def kmeans(repeats):
     for n, d, k in [(4_000_000, 10, 5), (4_000_000, 2, 5), (200_000, 10, 20)]:
         X = clustered(n, d, components(d, k)[1])
         X /= np.linalg.norm(X, axis=1).max()
-        times = alternate(
-            [
-                lambda: dpem.KMeans(k, epsilon=1.0, **SETTINGS).fit(X),
-                lambda: PlainKMeans(k, n_init=1, random_state=0).fit(X),
-            ],
-            repeats,
-        )
+        ours = partial(dpem.KMeans(k, epsilon=1.0, **SETTINGS).fit, X)
+        plain = partial(PlainKMeans(k, n_init=1, random_state=0).fit, X)
+        times = alternate([ours, plain], repeats)
         lines.append(_beside(f"k-means, N={n:,} d={d} K={k}", "scikit-learn, n_init=1", times))
     return lines
 
@@ -231,17 +228,13 @@ def missing(repeats):
     holes = np.where(np.random.default_rng(1).random(X.shape) < 0.2, np.nan, X)
     radius, scale = np.sqrt(d + np.sqrt(2 * d)), 0.35 * np.sqrt(d)
     whole = FrameMoments(parts, k, "full", radius, scale)
-    partial = IncompleteMoments(parts, k, "full", radius, scale)
-    from dpem.data import IncompleteRows
-
+    with_holes = IncompleteMoments(parts, k, "full", radius, scale)
     runs = []
     for rows, statistic, grid in [
-        (X, partial, IncompleteRows(Domain.from_arguments(d, data_norm=1.0))),
+        (holes, with_holes, IncompleteRows(Domain.from_arguments(d, data_norm=1.0))),
         (X, whole, Domain.from_arguments(d, data_norm=1.0)),
     ]:
-        source = TableRows(holes if statistic is partial else rows)
-        engine = LocalEngine()
-        runs.append(lambda e=engine, s=source, t=statistic, g=grid: e.sum(t, s, g))
+        runs.append(partial(LocalEngine().sum, statistic, TableRows(rows), grid))
     times = alternate(runs, 2 * repeats)
     return [_beside(f"sums of a step, N={n:,} d={d} K={k}, 20 % of cells missing", "complete rows", times)]
 
@@ -253,9 +246,9 @@ def tables(repeats):
     from threads import levels
 
     found = load("adult")
-    schema, adult = found.schema, found.table
+    schema, adult = found.schema, found.frame
     lines = []
-    model = lambda: dpem.MixedMixture(epsilon=1.0, delta=1e-6, schema=schema, random_state=0).fit(adult)  # noqa: E731
+    model = partial(dpem.MixedMixture(epsilon=1.0, delta=1e-6, schema=schema, random_state=0).fit, adult)
     lines.append(_alone(f"synthetic table, {found.name}, {len(adult):,} rows", alternate([model], repeats)))
     X = levels(1_000_000, 100)
     frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(100)])
@@ -305,11 +298,13 @@ def main():
     text = [f"`make bench-speed`: {CORES} cores, {setting()}"]
     if "steps" in found:
         text += [
-            "A step of the mixture is the difference between fits of 8 and of 3 EM steps, divided by five, so that "
-            "it contains sums, noise and the M-step. Epsilon is so large that all components are fitted; both "
-            "libraries start from given values. Sums: what one pass over the rows takes, with the two components "
-            "of the background. Floor: the multiply-adds, exponentials, roundings and bytes that the sums need, at "
-            "the rates that the same run measured on this machine.",
+            (
+                "A step of the mixture is the difference between fits of 8 and of 3 EM steps, divided by five: "
+                "sums, noise and the M-step. Epsilon is so large that all components are fitted; both libraries "
+                "start from given values. Sums: one pass over the rows, with the two components of the "
+                "background. Floor: the multiply-adds, exponentials, roundings and bytes that the sums need, at "
+                "the rates of this run."
+            ),
             found.pop("steps"),
         ]
     lines = [line for part in found.values() for line in part]
