@@ -58,7 +58,7 @@ for model in (
 # Look
 # ----
 #
-# Budgets add up as squares of mu, so three fits at epsilon 0.8, 1 and 1 stay below
+# Squares of mu add up, and epsilons do not, so three fits at epsilon 0.8, 1 and 1 stay below
 # a cap of 2. The rejected fit would have gone beyond it.
 
 spent = [record.cost.mu for record in ledger.history()]
