@@ -58,8 +58,8 @@ for model in (
 # Look
 # ----
 #
-# Budgets add up as squares of mu, so three fits at epsilon 0.8, 1 and 1 stay below
-# a cap of 2. The rejected fit would have gone beyond it.
+# Squares of mu add up, and epsilons do not. So three fits at epsilon 0.8, 1 and 1
+# stay below a cap of 2. The rejected fit would have gone beyond it.
 
 spent = [record.cost.mu for record in ledger.history()]
 before = epsilon_at(np.linalg.norm(spent), 1e-6)

@@ -93,6 +93,21 @@ def test_the_sample_report_is_that_of_the_privacy_officers_tutorial(tmp_path, mo
         assert f">{part}</h2>" in report
 
 
+def test_the_recipe_for_semicolons_and_decimal_commas_runs(tmp_path, monkeypatch, capsys):
+    """The commands of the page read its lines with its schema, and so does the schema of its Python code."""
+    page = (DOCS / "how-to/dates-and-text.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    (table,) = re.findall(r"```text\n(age;amount;paid\n.*?)```", page, flags=re.DOTALL)
+    header, *lines = table.splitlines()
+    Path("bills.csv").write_text("\n".join([header, *lines * 500]))
+    (schema,) = re.findall(r"```toml\n(.*?)```", page, flags=re.DOTALL)
+    Path("bills.toml").write_text(schema)
+    printed = run_page("how-to/dates-and-text.md", capsys, 4)
+    assert "Nothing to correct." in next(iter(printed.values()))
+    assert all(f'"{line}"' in page for line in lines)
+    assert Path("synthetic.csv").read_text().count("\n") == 1001
+
+
 def test_the_page_on_plans_shows_what_the_command_prints(tmp_path, monkeypatch, capsys):
     """Each line of output on the page is printed by the command on the page, in the same order."""
     page = (DOCS / "guide/planner.md").read_text()
