@@ -470,3 +470,19 @@ def test_the_fraction_of_rows_that_are_not_as_declared():
 def test_a_slip_of_the_pen_is_answered_with_the_right_word(declared, expected):
     with pytest.raises(InvalidArgumentError, match=expected):
         Schema({"x": declared})
+
+
+def test_a_filled_schema_keeps_the_marks_of_missing_cells():
+    """Without missing cells, a mark goes where missing cells go, also a mark that is a number."""
+    marked = {"missing": True, "na_values": ["n/a", -999]}
+    schema = Schema(
+        {
+            "x": {"kind": "continuous", "bounds": [0, 10], **marked},
+            "k": {"kind": "categorical", "categories": ["a", "b"], **marked},
+        }
+    ).filled()
+    assert Schema.from_columns(schema.columns).columns == schema.columns
+    x, k = schema.columns
+    cells = np.array(["1", "n/a", "-999", "12"], dtype=object)
+    np.testing.assert_array_equal(x.parse(cells)[0], [1.0, 5.0, 5.0, 10.0])
+    np.testing.assert_array_equal(k.parse(np.array(["b", "n/a"], dtype=object))[0], [1.0, 0.0])

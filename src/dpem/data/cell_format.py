@@ -126,11 +126,6 @@ def declared_format(name: str, kind: str, declared: Mapping[str, Any]) -> CellFo
             f"Expected a thousands separator other than the decimal one for column {name!r}, got "
             f"{_validate.shown(given['thousands'])} for both. Declare decimal as well, such as decimal=','."
         )
-    if "na_values" in given and not declared.get("missing", False):
-        raise InvalidArgumentError(
-            f"Expected missing = true for column {name!r} with na_values, got missing = false. Declare "
-            f"missing = true."
-        )
     for key in ("true", "false", "na_values"):
         if key in given:
             given[key] = _words(name, key, given[key])
