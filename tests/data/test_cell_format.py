@@ -175,7 +175,6 @@ def test_declarations_are_checked_and_kept():
         ({"kind": "date", "bounds": ["2010-01-01", "2009-01-01"]}, "low < high"),
         ({"kind": "duration", "bounds": ["soon", "1 day"]}, "such as '1 day, 2:30:00'"),
         (NUMBER | {"missing": True, "na_values": [None]}, "a list of words"),
-        (NUMBER | {"na_values": ["NA"]}, "missing = true"),
         (DATE | {"format": "%d.%m.%y"}, "a year of four digits"),
         ({"kind": "datetime", "bounds": ["2000-01-01", "2001-01-01"], "format": "%d.%m.%Y"}, "and hours"),
         (NUMBER | {"from_rows": 1}, "true or false"),
