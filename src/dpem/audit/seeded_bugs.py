@@ -175,18 +175,18 @@ def _noise_with_holes() -> list[Any]:
 # -- sensitivities ---------------------------------------------------------------------------------------
 
 
-def _smaller(function: str, *, where: Any = sensitivity) -> Callable[[], list[Any]]:
+def _smaller(function: str) -> Callable[[], list[Any]]:
     """Return a patch that uses the add-remove sensitivity for replace-one."""
 
     def patches() -> list[Any]:
-        exact = getattr(where, function)
+        exact = getattr(sensitivity, function)
 
         def too_small(*arguments: Any, **named: Any) -> float:
             swapped = [Adjacency.ADD_REMOVE if word == Adjacency.REPLACE_ONE else word for word in arguments]
             found = float(exact(*swapped, **named))
             return found if found < float(exact(*arguments, **named)) else max(1.0, 0.7 * found)
 
-        return [patch.object(where, function, too_small)]
+        return [patch.object(sensitivity, function, too_small)]
 
     return patches
 
@@ -622,9 +622,7 @@ BUGS: dict[str, Bug] = {
     "sensitivity of several histograms": Bug("MixedMixture", _smaller("histograms")),
     "sensitivity of moments in frames": Bug("GaussianMixture, full", _smaller("clipped_vector")),
     "sensitivity of a plug-in model": Bug("PrivateEM", _smaller("clipped_vector")),
-    "sensitivity of a number in an interval": Bug(
-        "clipped_fraction", _smaller("interval_sensitivity", where=simple_statistics)
-    ),
+    "sensitivity of a number in an interval": Bug("clipped_fraction", _smaller("interval")),
     "sensitivity of DPLloyd, as printed": Bug("paper.DPLloyd", _smaller("lloyd_l1")),
     "a person's other rows": Bug("KMeans, three rows a person", _person_of_one_row),
     "noise beside the diagonal": Bug("KMeans, four columns", _noise_shape_too_small),

@@ -31,6 +31,7 @@ from dpem.plugin.memory import refuse_memory
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import float_up
 from dpem.privacy.per_mechanism import COMPOSITIONS
+from dpem.statistics.base import PreparedStatistic
 from dpem.statistics.simple import LINEAR_BITS
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _MomentSum:
+class _MomentSum(PreparedStatistic):
     """The sum over rows of T_l, clipped to its bound and rounded (a `RowStatistic`)."""
 
     model: ExponentialFamily
@@ -94,8 +95,6 @@ class _MomentSum:
     moment: Moment
     start: int  # its first entry among all statistics
     n_statistics: int
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -114,10 +113,6 @@ class _MomentSum:
     def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the statistics of all moments, (entries, rows)."""
         return statistic_vectors(self.model, self.parameters, self.grid.to_units(rows), self.n_statistics)
-
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block, without prepared statistics."""
-        return self.sum_prepared(rows, self.prepare(rows))
 
     def sum_prepared(
         self,

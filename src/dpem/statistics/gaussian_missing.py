@@ -28,7 +28,7 @@ from dpem._compiled import kernel_module
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import root_up
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import Statistic, require_gaussian
 from dpem.statistics.gaussian import (
     EXACT_ROWS,
     RESPONSIBILITY_BITS,
@@ -101,13 +101,11 @@ class IncompleteMoments(FrameMoments):
         places = [frames.places(j, which, rows) for j in range(len(frames.constants))]
         joint = np.stack([frames.joint_of(j, which, squared) for j, (_, squared) in enumerate(places)])
         g = self._responsibilities(joint)
-        counted = self.size - self.n_others
-        shared_size = d * (d + 1) // 2 if self.pooled else 0
-        own, shared, others = np.split(total, [counted - shared_size, counted])
+        own, shared, others = self._split(total)
         others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
         n_missing = frames.missing.sum(axis=1)
         reach, shrink = self._reach(n_missing)
-        for j, own_k in enumerate(own.reshape(k, -1)):
+        for j, own_k in enumerate(own):
             z, squared = places[j]
             spread = self._spread(frames, j)
             scale = (
@@ -156,12 +154,8 @@ class IncompleteMoments(FrameMoments):
             weights,
             total,
         )
-        counted = self.size - self.n_others
-        shared_size = self.n_columns * (self.n_columns + 1) // 2 if self.pooled else 0
-        own, shared, _ = np.split(total, [counted - shared_size, counted])
-        for weight, released, own_k in zip(
-            weights, terms.released, own.reshape(self.n_framed, -1), strict=True
-        ):
+        own, shared, _ = self._split(total)
+        for weight, released, own_k in zip(weights, terms.released, own, strict=True):
             second = shared if self.pooled else own_k[self.n_columns + 1 :]
             second += weight @ released
 
@@ -259,7 +253,7 @@ def _times(
 
 
 @dataclass(frozen=True, eq=False)
-class CentredMoments:
+class CentredMoments(Statistic):
     """Moments with missing cells replaced by the centre of the frame, and counts of known cells.
 
     This statistic is for one component with axes along the columns, before correlations are known. In

@@ -56,8 +56,6 @@ class MixtureTables(CompiledStatistic):
     weights: NDArray[np.float64]
     tables: Sequence[NDArray[np.float64]]
     missing: Sequence[NDArray[np.float64] | None]
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "tables"
 
     @property
