@@ -208,13 +208,13 @@ def fit_mixture(
         request.covariance,
         *frame_limits(request.n_columns),
         smallest_eigenvalue=smallest,
-        average_from=shape.iterations // 2,
+        n_steps=shape.iterations,
         least_background=_LEAST_BACKGROUND * weight / 2,
         largest_background=_LARGEST_BACKGROUND[shape.n_components > 1],
         incomplete=request.incomplete,
     )
     state, before, released = run_em(gate, step, start, gate.plan.numbered("em"), progress)
-    noise = released.noise_stddev * step.noise_of_average(before, state)
+    noise = released.noise_stddev * state.average.noise_of_last
 
     def redraw(random_state: PublicRandom) -> Callable[[], MixtureState]:
         return partial(step.m_step, before, released.with_more_noise(random_state.normal(0.0, noise)))

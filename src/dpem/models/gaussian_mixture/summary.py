@@ -17,9 +17,9 @@ from dpem.estimator.summary import (
     schema_of,
     values_of,
 )
+from dpem.fitting.averaging import noise_after
 from dpem.fitting.shrinkage import relative_sensitivity
 from dpem.models.gaussian_mixture.fit import MixtureShape
-from dpem.models.gaussian_mixture.m_step import noise_of_averages
 from dpem.models.gaussian_mixture.pool import frame_limits
 from dpem.statistics.gaussian import kept_variance
 
@@ -50,8 +50,7 @@ def noise_of_mixture(
     tau, s = frame_limits(d)
     per_unit = relative_sensitivity(plan) * (s * s + tau * tau)
     steps = plan.numbered("em")
-    noises = [per_unit * stage.noise_multiplier for stage in steps]
-    sigma = noise_of_averages(noises, len(steps) // 2)
+    sigma = noise_after([per_unit * stage.noise_multiplier for stage in steps])
     count = n_rows / k
     variance = sigma / count / kept_variance(d, tau)
     if request.covariance == "spherical":
