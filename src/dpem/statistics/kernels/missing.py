@@ -7,14 +7,15 @@ from typing import Any
 import numpy as np
 
 from dpem._compiled import EXACT_SUMS, compiled
-from dpem.statistics.kernels.arithmetic import (
-    CHUNK,
-    add_outer_products,
-    dot,
-    exp_non_positive,
-    total_of,
+from dpem.statistics.kernels.arithmetic import CHUNK, exp_non_positive, total_of
+from dpem.statistics.kernels.gaussian import (
+    KINDS,
+    SPHERICAL,
+    TIED,
+    add_moments,
+    layout,
+    round_responsibilities,
 )
-from dpem.statistics.kernels.gaussian import DIAG, KINDS, SPHERICAL, TIED, round_responsibilities
 
 __all__ = ["KINDS", "incomplete_moments", "places"]
 
@@ -88,16 +89,7 @@ def incomplete_moments(
     top, total = np.empty(CHUNK), np.empty(CHUNK)
     shifted, power = np.empty(CHUNK), np.empty(CHUNK)
     bits, power_bits = shifted.view(np.int64), power.view(np.int64)
-    triangle = d * (d + 1) // 2
-    per = 1 + d
-    if kind == DIAG:
-        per += d
-    elif kind == SPHERICAL:
-        per += 1
-    elif kind != TIED:
-        per += triangle
-    shared = n_framed * per
-    others = shared + (triangle if kind == TIED else 0)
+    per, shared, others = layout(kind, d, n_framed)
     s2 = np.int64(count_units) * np.int64(count_units)
     for start in range(0, n_rows, CHUNK):
         n = min(CHUNK, n_rows - start)
@@ -150,20 +142,6 @@ def incomplete_moments(
                 for a in range(d):
                     psi[a, count] = row[a]
                 count += 1
-            base = k * per
-            out[base] += np.int64(total_of(weight, count)) * s2
-            for a in range(d):
-                for j in range(count):
-                    weighted[a, j] = weight[j] * psi[a, j]
-                out[base + 1 + a] += np.int64(total_of(weighted[a], count) * count_units)
-            position = shared if kind == TIED else base + 1 + d
-            if kind == DIAG:
-                for a in range(d):
-                    out[position + a] += np.int64(dot(weighted[a], psi[a], count))
-            elif kind == SPHERICAL:
-                for a in range(d):
-                    out[position] += np.int64(dot(weighted[a], psi[a], count))
-            else:
-                add_outer_products(weighted, psi, d, count, out, position)
+            add_moments(weight, psi, count, kind, count_units, k * per, shared, weighted, out)
         for k in range(n_framed, m):
             out[others + k - n_framed] += np.int64(total_of(g[k], n) * largest_psi)
