@@ -162,7 +162,7 @@ class ModelEstimator(PrivateEstimator):
         del spread
         noise = noise_of_statistics(public.request, plan, n_rows)
         steps = {"steps": public.request.iterations}
-        return Forecast(plan, {}, steps, noise, "Assumed: components of equal size.")
+        return Forecast(plan, {}, steps, tuple(noise), "Assumed: components of equal size.")
 
     def _bounded(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
         """Return a schema of numbers within the bounds."""
@@ -230,7 +230,7 @@ class ModelEstimator(PrivateEstimator):
         require_numbers(arrays, expected)
         model.__dict__.update(model._attributes(schema, released))
         model._check_parameters()
-        model._restore_standard_errors(arrays)
+        model._restore_standard_errors(arrays, released)
         return model
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:

@@ -16,8 +16,9 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.ball import Ball, first_ball, narrower_ball
+from dpem.fitting.reserve import RESERVED, plan_of_first
 from dpem.fitting.shrinkage import clear_part, noise_edge, relative_sensitivity
-from dpem.gate.plan import Plan, Stage, StageName
+from dpem.gate.plan import Stage, StageName
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
 from dpem.models.factor_analysis.one_round import MomentRound, Spread
 from dpem.statistics.frame_sizes import FrameSizes
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from dpem.estimator.base import PublicRandom
     from dpem.gate.base import Gate
-    from dpem.gate.plan import Terms
+    from dpem.gate.plan import Plan, Terms
     from dpem.gate.progress import Progress
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.factor_analysis.em import Factors, Moment
@@ -45,7 +46,6 @@ __all__ = ["FactorRequest", "FactorShape", "FittedMoment", "fit_moment"]
 _RADIUS, _CENTRE, _SPREAD, _SCALE = 0.05, 0.06, 0.03, 0.06
 _MOMENTS = {4: (0.07, 0.10, 0.18, 0.45), 2: (0.30, 0.50), 1: (0.80,)}
 _SIZE = {4: 0.015, 2: 0.03, 1: 0.04}
-_RESERVED = "rest"
 _HELD = 0.9  # share of the rows within the first two radii
 _STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM, before the last moment and on it
 _LEAST_SIZE = 0.05  # smaller sizes are noise
@@ -93,13 +93,21 @@ class FactorRequest:
         return weights / weights.sum(), groups
 
     def plan(self, **terms: Unpack[Terms]) -> Plan:
-        """Return a plan of the first stage and one that reserves the rest of the budget.
-
-        The reserved stage is refined once the number of rows is known.
-        """
+        """Return the plan of the first radius; the rest is refined once the number of rows is known."""
         first = DistanceHistogram(np.zeros((1, self.n_columns)), np.ones(1)).sensitivity(terms["adjacency"])
-        stages = [Stage("radius", _RADIUS, first), Stage(_RESERVED, 1 - _RADIUS, first)]
-        return Plan.build(stages, **terms)
+        return plan_of_first("radius", _RADIUS, first, **terms)
+
+    def shape(self, n_rows: float, plan: Plan) -> FactorShape:
+        """Choose by nu = Delta d sqrt(2 d) / (n mu): if noise hides everything, one release is best."""
+        mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
+        one_row = relative_sensitivity(plan) * self.n_columns
+        level = noise_edge(one_row / (n_rows * mu), self.n_columns)
+        rounds = 4 if level < 1.5 else 2 if level < 3 else 1
+        return FactorShape(1 if self.n_columns > LARGEST_DENSE else rounds, level)
+
+    def shapes(self) -> list[FactorShape]:
+        """Return a shape for each number of rounds that a released value may choose."""
+        return [FactorShape(rounds, 1.0) for rounds in _MOMENTS]
 
     def stages(self, shape: FactorShape, adjacency: Adjacency) -> list[Stage]:
         """Return the stages after the first."""
@@ -139,20 +147,6 @@ class FactorShape:
 
     rounds: int
     noise_level: float
-
-    @classmethod
-    def allowed(cls, n_columns: int, n_rows: float, plan: Plan) -> FactorShape:
-        """Choose by nu = Delta d sqrt(2 d) / (n mu): if noise hides everything, one release is best."""
-        mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
-        one_row = relative_sensitivity(plan) * n_columns
-        level = noise_edge(one_row / (n_rows * mu), n_columns)
-        rounds = 4 if level < 1.5 else 2 if level < 3 else 1
-        return cls(1 if n_columns > LARGEST_DENSE else rounds, level)
-
-    @classmethod
-    def all_kinds(cls) -> list[FactorShape]:
-        """Return a shape for each number of rounds that a released value may choose."""
-        return [cls(rounds, 1.0) for rounds in _MOMENTS]
 
     @property
     def factors(self) -> float:
@@ -201,9 +195,9 @@ def fit_moment(
     progress.step("radius")
     frame = first_ball(gate, request.n_columns, n_rows, _HELD, "radius")
     n = gate.n_rows = frame.n_rows
-    shape = FactorShape.allowed(request.n_columns, n, gate.plan)
+    shape = request.shape(n, gate.plan)
     if n_rows is None:
-        gate.refine(_RESERVED, request.stages(shape, gate.plan.adjacency))
+        gate.refine(RESERVED, request.stages(shape, gate.plan.adjacency))
     progress.step("scale")
     with one_thread():
         spread = _first_spread(gate, request, frame)

@@ -19,7 +19,6 @@ from dpem.estimator.summary import (
 )
 from dpem.fitting.averaging import noise_after
 from dpem.fitting.shrinkage import relative_sensitivity
-from dpem.models.gaussian_mixture.fit import MixtureShape
 from dpem.models.gaussian_mixture.pool import frame_limits
 from dpem.statistics.gaussian import kept_variance
 
@@ -45,7 +44,7 @@ def noise_of_mixture(
     sigma / (sqrt 2 s n_k), and that of its variance sigma / n_k, the last two in units of the component's own
     standard deviation.
     """
-    shape = MixtureShape.allowed(request, n_rows, plan)
+    shape = request.shape(n_rows, plan)
     d, k = request.n_columns, shape.n_components
     tau, s = frame_limits(d)
     per_unit = relative_sensitivity(plan) * (s * s + tau * tau)

@@ -52,19 +52,26 @@ def last_noise(plan: Plan) -> float:
     return stage.noise_stddev / (ROW_UNIT if stage.kind == "em" else 1.0)
 
 
-def law_of(model: MixedMixture, j: int) -> ColumnLaw:
+def law_of(model: MixedMixture, column: int) -> ColumnLaw:
     """Return the distribution of a column."""
-    column = model.schema.columns[j]
-    series = model.marginals(column.name)
+    declared = model.schema.columns[column]
+    series = model.marginals(declared.name)
     labels, shares = list(series.index), series.to_numpy()
     missing = None
-    if column.missing:
+    if declared.missing:
         labels, shares, missing = labels[:-1], shares[:-1], float(shares[-1])
     edges = None
     if hasattr(labels[0], "left"):
         edges = np.array([*(value.left for value in labels), labels[-1].right])
     return ColumnLaw(
-        column.name, column.unit_shown, labels, shares, column.limits[0], edges, column.is_whole, missing
+        declared.name,
+        declared.unit_shown,
+        labels,
+        shares,
+        declared.limits[0],
+        edges,
+        declared.is_whole,
+        missing,
     )
 
 
