@@ -234,7 +234,7 @@ def _bound_without_missing_cells() -> list[Any]:
     def as_complete(self: IncompleteMoments, n_missing: Any) -> Any:
         return np.full(len(n_missing), self.clip), np.ones(len(n_missing))
 
-    def unchecked(self: IncompleteMoments, psi: Any, which: Any, spread: Any) -> Any:  # noqa: ARG001
+    def unchecked(self: IncompleteMoments, psi: Any, which: Any, projectors: Any) -> Any:  # noqa: ARG001
         return np.ones(psi.shape[1], dtype=bool)
 
     return [

@@ -21,7 +21,7 @@ from dpem.data import TableGrid
 from dpem.data.domain import norm_squared
 from dpem.estimator.arguments import stores_arguments, whole, word
 from dpem.estimator.base import PrivateEstimator, PublicFacts
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.paper.base import PaperMethod
 from dpem.plugin.checks import check_model, checked_parameters
@@ -295,9 +295,9 @@ class GeneralEM(PaperMethod, PrivateEM):
             return tuple(_m_step(model, again, before, n_rows, noise).values())
 
         draws = repeat(draw, _DRAWS if noise.any() else 2)
-        spread = spread_of_draws(draws)
+        errors = deviations_of_draws(draws)
         return self._attributes(grid.schema, parameters) | {
-            "standard_errors_": dict(zip(parameters, spread, strict=True)),
+            "standard_errors_": dict(zip(parameters, errors, strict=True)),
             "n_iter_": self.max_iter,
         }
 

@@ -62,7 +62,7 @@ class _PatternTerms:
 
     reach: NDArray[np.float64]  # (p,): the clip radius
     factors: NDArray[np.float64]  # (p,): grid units of psi
-    spread: NDArray[np.float64]  # (k, p, d, d): P, integers
+    projectors: NDArray[np.float64]  # (k, p, d, d): P, integers
     own: NDArray[np.int64]  # (k, p): |P|^2
     trace: NDArray[np.int64]  # (k, p)
     released: NDArray[np.int64]  # (k, p, entries)
@@ -107,17 +107,17 @@ class IncompleteMoments(FrameMoments):
         reach, shrink = self._reach(n_missing)
         for j, own_k in enumerate(own):
             z, squared = places[j]
-            spread = self._spread(frames, j)
+            projectors = self._projectors(frames, j)
             scale = (
                 self.per_unit * shrink[which] * (reach[which] / np.maximum(np.sqrt(squared), reach[which]))
             )
             psi = np.rint(z * scale)
-            fits = self._within_norm(psi, which, spread)
+            fits = self._within_norm(psi, which, projectors)
             psi, weight = np.where(fits, psi, 0.0), np.where(fits, g[j], 0.0)
             per_pattern = np.bincount(which, weights=weight, minlength=len(n_missing)).astype(np.int64)
             own_k[0] += int(weight.sum()) * int(self.count_units) ** 2
             second = shared if self.pooled else own_k[d + 1 :]
-            second += per_pattern @ self._released_part(spread).astype(np.int64)
+            second += per_pattern @ self._released_part(projectors).astype(np.int64)
             for start in range(0, len(which), EXACT_ROWS):
                 part = slice(start, start + EXACT_ROWS)
                 weighted = psi[:, part] * weight[part]
@@ -143,7 +143,7 @@ class IncompleteMoments(FrameMoments):
             frames.constants,
             terms.reach,
             terms.factors,
-            terms.spread,
+            terms.projectors,
             terms.own,
             terms.trace,
             kernels.KINDS[self.covariance],
@@ -165,14 +165,14 @@ class IncompleteMoments(FrameMoments):
         if "frames" in last and last["frames"][0] is frames:
             return last["frames"][1]
         reach, shrink = self._reach(frames.missing.sum(axis=1))
-        spread = np.stack([self._spread(frames, j) for j in range(self.n_framed)])
+        projectors = np.stack([self._projectors(frames, j) for j in range(self.n_framed)])
         terms = _PatternTerms(
             reach,
             self.per_unit * shrink,
-            spread,
-            np.minimum((spread**2).sum(axis=(2, 3)), 2.0**60).astype(np.int64),
-            np.trace(spread, axis1=2, axis2=3).astype(np.int64),
-            np.stack([self._released_part(matrices).astype(np.int64) for matrices in spread]),
+            projectors,
+            np.minimum((projectors**2).sum(axis=(2, 3)), 2.0**60).astype(np.int64),
+            np.trace(projectors, axis1=2, axis2=3).astype(np.int64),
+            np.stack([self._released_part(matrices).astype(np.int64) for matrices in projectors]),
         )
         last["frames"] = frames, terms
         return terms
@@ -185,7 +185,7 @@ class IncompleteMoments(FrameMoments):
         # Sent to workers of a cluster without the terms, because their patterns depend on private rows.
         return {name: value for name, value in vars(self).items() if name != "_last_terms"}
 
-    def _spread(self, frames: Frames, k: int) -> NDArray[np.float64]:
+    def _projectors(self, frames: Frames, k: int) -> NDArray[np.float64]:
         """Return P of each pattern (p, d, d) for component k, in integers."""
         null = np.rint(frames.null[k] * (self.per_unit * math.sqrt(self._kept)))
         return np.asarray(np.swapaxes(null, 1, 2) @ null)
@@ -214,7 +214,7 @@ class IncompleteMoments(FrameMoments):
         return reach, np.minimum(1.0, np.sqrt(self._kept / np.array(kept)))[of_number]
 
     def _within_norm(
-        self, psi: NDArray[np.float64], which: NDArray[np.intp], spread: NDArray[np.float64]
+        self, psi: NDArray[np.float64], which: NDArray[np.intp], projectors: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Return whether |psi psi' + P|^2 <= 4^26 for each row, computed in integers."""
         length = norm_squared(psi)
@@ -223,13 +223,13 @@ class IncompleteMoments(FrameMoments):
         length = np.where(ok, length, 0.0).astype(np.int64)
         s2 = int(self.count_units) ** 2
         if self.covariance == "spherical":
-            trace = np.trace(spread, axis1=1, axis2=2).astype(np.int64)[which]
+            trace = np.trace(projectors, axis1=1, axis2=2).astype(np.int64)[which]
             norm = s2 * s2 + 2 * s2 * length + (length + trace) ** 2
         else:
-            own = np.minimum((spread**2).sum(axis=(1, 2)), 2.0**60).astype(np.int64)[which]
+            own = np.minimum((projectors**2).sum(axis=(1, 2)), 2.0**60).astype(np.int64)[which]
             across = np.zeros(psi.shape[1])  # psi' P psi, below 2^52: |P| <= sum of the norms of its factors
             for i, row in enumerate(psi):
-                across += row * _times(spread[:, i, :], which, psi)
+                across += row * _times(projectors[:, i, :], which, psi)
             norm = (s2 + length) ** 2 + 2 * across.astype(np.int64) + own
         return np.asarray(ok & (norm <= 4 ** (2 * SQUARED_BITS)))
 

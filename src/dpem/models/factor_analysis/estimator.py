@@ -18,7 +18,7 @@ from dpem.estimator.base import Adjacency, PrivateEstimator, PublicFacts, warn_o
 from dpem.estimator.planned_columns import Forecast
 from dpem.estimator.summary import Weakness
 from dpem.fitting.reserve import with_shape
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.gate.plan import Plan, PrivacyUnit
 from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
 from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
@@ -219,13 +219,13 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         progress.step("standard errors")
         # Steps of few columns are short, and would only wait for the interpreter's lock.
         n_threads = thread_count(self.n_jobs) if len(fitted.mean) >= _COLUMNS_FOR_THREADS else 1
-        errors = spread_of_draws(self._draws(fitted, factors, projected, random_state), n_threads)
+        errors = deviations_of_draws(self._draws(fitted, factors, projected, random_state), n_threads)
         scale = domain.scale
         units = (scale, scale, scale**2)
         # The mean of rows lies within the bounds.
         found = arrays_of(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
-        spread = {name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)}
-        return found | {"standard_errors_": spread, "n_iter_": n_iter}
+        in_units = {name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)}
+        return found | {"standard_errors_": in_units, "n_iter_": n_iter}
 
     def _run_plain(
         self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress

@@ -24,7 +24,7 @@ from dpem.estimator.saved_arrays import (
     require_numbers,
 )
 from dpem.fitting.reserve import with_shape
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_mixture.fit import MixtureRequest, fit_mixture
 from dpem.models.gaussian_mixture.missing import expected_rows
@@ -278,7 +278,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         draws = (partial(in_units, fitted.redraw(random_state)) for _ in range(_DRAWS))
         # Steps of few columns are short, and would only wait for the interpreter's lock.
         n_threads = thread_count(self.n_jobs) if domain.n_columns >= _COLUMNS_FOR_THREADS else 1
-        errors = dict(zip(_PARTS, spread_of_draws(draws, n_threads), strict=True))
+        errors = dict(zip(_PARTS, deviations_of_draws(draws, n_threads), strict=True))
         gate.n_rows = fitted.pool.n_rows
         state, wide, scale = fitted.state, fitted.background, domain.scale
         background = BackgroundComponents.none(domain.n_columns)

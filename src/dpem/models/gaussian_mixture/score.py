@@ -83,8 +83,8 @@ class LogDensities(BoundedNumber):
         part = float(released.values[0]) / 2.0**LINEAR_BITS / n
         # The noise of a private number of rows adds to the error, in proportion to the mean within the
         # interval.
-        spread = 1.0 if n_rows is not None else math.hypot(1.0, part)
-        return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * spread
+        more = 1.0 if n_rows is not None else math.hypot(1.0, part)
+        return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * more
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class PrivateScoreMixin:
             statistic,
             value,
             purpose="private_score",
-            map_rows=IncompleteRows if self._allows_missing else None,
+            grid_of=IncompleteRows if self._allows_missing else None,
             missing=self._allows_missing,
             epsilon=epsilon,
             delta=delta,

@@ -193,11 +193,11 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             progress,
             box=domain.grid_box,
         )
-        spread = standard_errors(model, before, released, random_state)
+        errors = standard_errors(model, before, released, random_state)
         gate.n_rows = model.ball.n_rows
         return {
             "cluster_centers_": domain.clip(domain.from_grid(centres)),
-            "standard_errors_": {"cluster_centers": spread * (domain.scale / GRID)},
+            "standard_errors_": {"cluster_centers": errors * (domain.scale / GRID)},
             "n_iter_": gate.plan.stage("lloyd").repeats,
         }
 
