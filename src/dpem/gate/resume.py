@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem._sqlite import SQLITE_ERRORS
 from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, ResumeFileError
 from dpem.privacy.ledger import Charge, Head
+from dpem.privacy.ledger_sqlite import SQLITE_ERRORS
 from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
 if TYPE_CHECKING:
