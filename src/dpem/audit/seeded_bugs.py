@@ -417,14 +417,21 @@ def _bounds_of_the_rows(model: KMeans, rows: Any) -> None:
     model.data_norm, model.bounds = None, (rows.min(axis=0) - 1e-3, rows.max(axis=0) + 1e-3)
 
 
-def _stop_by_exact_sums() -> list[Any]:
-    """Skip a release depending on exact sums: here, if they are even."""
-    sound, exact = ReleaseGate.release_jointly, LocalEngine.sum
-    last: dict[str, Any] = {}
+def _last_sum() -> tuple[dict[str, Any], Any]:
+    """Return a dictionary for the last exact sum, and the patch that keeps it there."""
+    exact, last = LocalEngine.sum, dict[str, Any]()
 
     def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
         last["sum"] = exact(self, statistic, source, domain)
         return last["sum"]
+
+    return last, patch.object(LocalEngine, "sum", remembering)
+
+
+def _stop_by_exact_sums() -> list[Any]:
+    """Skip a release depending on exact sums: here, if they are even."""
+    sound = ReleaseGate.release_jointly
+    last, remember = _last_sum()
 
     def release(self: ReleaseGate, names: Any, parts: Any) -> Any:
         if "released" in last and int(last["sum"].sum()) % 2 == 0:
@@ -432,10 +439,7 @@ def _stop_by_exact_sums() -> list[Any]:
         last["released"] = sound(self, names, parts)
         return last["released"]
 
-    return [
-        patch.object(LocalEngine, "sum", remembering),
-        patch.object(ReleaseGate, "release_jointly", release),
-    ]
+    return [remember, patch.object(ReleaseGate, "release_jointly", release)]
 
 
 def _more_releases_than_planned() -> list[Any]:
@@ -468,17 +472,13 @@ def _exact_attribute() -> list[Any]:
 
 def _exact_centres() -> list[Any]:
     """Let the M-step use the exact sum behind the noise."""
-    exact, sound = LocalEngine.sum, LloydModel.m_step
-    last: dict[str, Any] = {}
-
-    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
-        last["sum"] = exact(self, statistic, source, domain)
-        return last["sum"]
+    sound = LloydModel.m_step
+    last, remember = _last_sum()
 
     def m_step(self: LloydModel, parameters: Any, released: ReleasedStatistics) -> Any:
         return sound(self, parameters, released.with_more_noise(last["sum"] - released.values))
 
-    return [patch.object(LocalEngine, "sum", remembering), patch.object(LloydModel, "m_step", m_step)]
+    return [remember, patch.object(LloydModel, "m_step", m_step)]
 
 
 def _error_about_a_row() -> list[Any]:
@@ -508,19 +508,14 @@ def _warning_about_rows() -> list[Any]:
 
 
 def _log_of_exact_sums() -> list[Any]:
-    exact, sound = LocalEngine.sum, Progress.step
-    last: dict[str, Any] = {"sum": 0}
-
-    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
-        found = exact(self, statistic, source, domain)
-        last["sum"] = int(np.abs(found).sum())
-        return found
+    sound = Progress.step
+    last, remember = _last_sum()
 
     def step(self: Progress, text: str) -> None:
         sound(self, text)
-        sys.stderr.write(f"total {last['sum']}\n")
+        sys.stderr.write(f"total {np.abs(last.get('sum', 0)).sum()}\n")
 
-    return [patch.object(LocalEngine, "sum", remembering), patch.object(Progress, "step", step)]
+    return [remember, patch.object(Progress, "step", step)]
 
 
 def _debug_record_of_exact_sums() -> list[Any]:
