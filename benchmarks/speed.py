@@ -3,10 +3,10 @@
     make bench-speed                        (on two cores about half an hour)
     python benchmarks/speed.py --only steps --repeats 3
 
-The floor of a path is the time of the operations that it cannot avoid, at rates that the same run measures on
-all cores: multiply-adds in a matrix product, exponentials, roundings and bytes read. Repeats of dpem and its peer
-alternate; tables show medians, and the range of the ratio. Each part runs in its own process. Writes
-benchmarks/results/speed.md.
+The floor of a path is the time of the operations that it cannot avoid, at rates that the same run measures
+on all cores: multiply-adds in a matrix product, exponentials, roundings and bytes read. Repeats of dpem and
+its peer alternate; tables show medians, and the range of the ratio. Each part runs in its own process.
+Writes benchmarks/results/speed.md.
 """
 
 import argparse
@@ -299,11 +299,11 @@ def main():
     if "steps" in found:
         text += [
             (
-                "A step of the mixture is the difference between fits of 8 and of 3 EM steps, divided by five: "
-                "sums, noise and the M-step. Epsilon is so large that all components are fitted; both libraries "
-                "start from given values. Sums: one pass over the rows, with the two components of the "
-                "background. Floor: the multiply-adds, exponentials, roundings and bytes that the sums need, at "
-                "the rates of this run."
+                "A step of the mixture is the difference between fits of 8 and of 3 EM steps, divided by "
+                "five: sums, noise and the M-step. Epsilon is so large that all components are fitted; both "
+                "libraries start from given values. Sums: one pass over the rows, with the two components of "
+                "the background. Floor: the multiply-adds, exponentials, roundings and bytes that the sums "
+                "need, at the rates of this run."
             ),
             found.pop("steps"),
         ]

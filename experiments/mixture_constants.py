@@ -39,13 +39,14 @@ import warnings
 import numpy as np
 
 import dpem
+from dpem.fitting import averaging
 from dpem.models.gaussian_mixture import fit as gaussian_mixture_fit
 from dpem.models.gaussian_mixture import m_step as gaussian_mixture_step
 from dpem.models.gaussian_mixture import pool as gaussian_pool
 
 EPSILONS, WIDE_EPSILONS = (0.1, 0.2, 0.5), (0.02, 0.05, 0.1, 0.2)
 DELTA = 1e-4
-MODULES = (gaussian_mixture_fit, gaussian_mixture_step, gaussian_pool)
+MODULES = (gaussian_mixture_fit, gaussian_mixture_step, gaussian_pool, averaging)
 
 
 def unit(rows):

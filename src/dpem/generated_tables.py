@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from dpem.privacy.randomness import PublicRandom, public_random
 
 if TYPE_CHECKING:
     import pandas as pd
+    from numpy.typing import NDArray
 
 __all__ = ["PATIENTS_SCHEMA", "patients", "trial_table"]
 
@@ -34,49 +35,24 @@ PATIENTS_SCHEMA = Schema(
     }
 )
 
-# Groups of patients: share of all patients, means and standard deviations of the numeric columns, and the
-# probabilities of being male, smoking and being readmitted.
-_GROUPS: dict[str, dict[str, Any]] = {
-    "maternity": {
-        "share": 0.14,
-        "mean": [31, 26.5, 114, 5.1, 3.2],
-        "sd": [5, 3.8, 10, 0.3, 1.2],
-        "male": 0.0,
-        "smoker": 0.10,
-        "readmitted": 0.03,
-    },
-    "surgery": {
-        "share": 0.24,
-        "mean": [42, 25.5, 126, 5.3, 4.5],
-        "sd": [14, 3.9, 12, 0.4, 2.6],
-        "male": 0.62,
-        "smoker": 0.29,
-        "readmitted": 0.06,
-    },
-    "cardiology": {
-        "share": 0.22,
-        "mean": [66, 28.5, 152, 5.9, 7.5],
-        "sd": [9, 4.2, 15, 0.6, 3.5],
-        "male": 0.61,
-        "smoker": 0.24,
-        "readmitted": 0.17,
-    },
-    "internal": {
-        "share": 0.20,
-        "mean": [58, 33.5, 142, 8.6, 6.0],
-        "sd": [10, 4.6, 13, 1.2, 3.0],
-        "male": 0.54,
-        "smoker": 0.21,
-        "readmitted": 0.14,
-    },
-    "geriatrics": {
-        "share": 0.20,
-        "mean": [83, 23.0, 133, 6.0, 13.0],
-        "sd": [6, 3.2, 17, 0.6, 5.5],
-        "male": 0.39,
-        "smoker": 0.07,
-        "readmitted": 0.24,
-    },
+
+class _Group(NamedTuple):
+    """A group of patients: its share, the numeric columns, and the probabilities of three yes/no columns."""
+
+    share: float
+    mean: list[float]
+    deviation: list[float]
+    male: float
+    smoker: float
+    readmitted: float
+
+
+_GROUPS = {
+    "maternity": _Group(0.14, [31, 26.5, 114, 5.1, 3.2], [5, 3.8, 10, 0.3, 1.2], 0.0, 0.10, 0.03),
+    "surgery": _Group(0.24, [42, 25.5, 126, 5.3, 4.5], [14, 3.9, 12, 0.4, 2.6], 0.62, 0.29, 0.06),
+    "cardiology": _Group(0.22, [66, 28.5, 152, 5.9, 7.5], [9, 4.2, 15, 0.6, 3.5], 0.61, 0.24, 0.17),
+    "internal": _Group(0.20, [58, 33.5, 142, 8.6, 6.0], [10, 4.6, 13, 1.2, 3.0], 0.54, 0.21, 0.14),
+    "geriatrics": _Group(0.20, [83, 23.0, 133, 6.0, 13.0], [6, 3.2, 17, 0.6, 5.5], 0.39, 0.07, 0.24),
 }
 _OTHER_WARD = 0.1  # share of patients on a random ward instead of the ward of their group
 
@@ -142,17 +118,19 @@ def patients(n: int, seed: int) -> Any:
 
     random = public_random(seed)
     wards = list(_GROUPS)
-    group = random.choice(len(wards), size=n, p=[g["share"] for g in _GROUPS.values()])
-    mean = np.array([g["mean"] for g in _GROUPS.values()])[group]
-    spread = np.array([g["sd"] for g in _GROUPS.values()])[group]
+    group = random.choice(len(wards), size=n, p=[g.share for g in _GROUPS.values()])
+
+    def of_group(name: str) -> NDArray[np.float64]:
+        return np.array([getattr(g, name) for g in _GROUPS.values()])[group]
+
     # Weight, blood pressure and blood sugar are correlated within every group.
     common = random.normal(size=n)
     loading = np.array([0.0, 0.45, 0.4, 0.35, 0.0])
-    deviation = loading * common[:, None] + np.sqrt(1 - loading**2) * random.normal(size=(n, 5))
-    numbers = mean + spread * deviation
+    apart = loading * common[:, None] + np.sqrt(1 - loading**2) * random.normal(size=(n, 5))
+    numbers = of_group("mean") + of_group("deviation") * apart
 
     def yes(name: str) -> Any:
-        return random.uniform(size=n) < np.array([g[name] for g in _GROUPS.values()])[group]
+        return random.uniform(size=n) < of_group(name)
 
     smoker = pd.array(yes("smoker"), dtype="boolean")
     smoker[random.uniform(size=n) < 0.06] = pd.NA

@@ -372,7 +372,10 @@ def test_a_noise_shape_scales_the_stated_noise():
 
 
 def test_a_noise_shape_with_laplace_noise_is_refused():
-    shaped = ClusterCounts(np.zeros((2, 2)), noise_shape=np.array([1.0, 0.5]))
+    class Shaped(ClusterCounts):
+        noise_shape = np.array([1.0, 0.5])
+
+    shaped = Shaped(np.zeros((2, 2)))
     plan = Plan.per_mechanism(
         [Stage("m", 1.0, 2.0, noise=NoiseKind.LAPLACE)], composition="linear", epsilon=1.0, delta=1e-6
     )

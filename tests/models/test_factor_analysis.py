@@ -377,7 +377,7 @@ def test_an_interrupted_fit_leaves_the_old_model_complete(tmp_path, monkeypatch)
         next(iter(draws))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpem.models.factor_analysis.estimator.spread_of_draws", interrupt)
+    monkeypatch.setattr("dpem.models.factor_analysis.estimator.deviations_of_draws", interrupt)
     model.set_params(epsilon=8.0, ledger=ledger)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(X)

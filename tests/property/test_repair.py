@@ -61,7 +61,7 @@ def test_any_release_gives_a_proper_mixture(kind, d, k, seed, size, noise, priva
         kind,
         *frame_limits(d),
         smallest_eigenvalue=float(rng.choice([1e-5, 0.01])),
-        average_from=1,
+        n_steps=2,
         least_background=0.001 * (background.size > 0),
         largest_background=0.4,
     )

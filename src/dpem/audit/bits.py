@@ -9,8 +9,7 @@ import numpy as np
 from dpem import _compiled
 from dpem.audit.games import Game, claimed
 from dpem.audit.neighbours import as_cells
-from dpem.audit.observation import observe
-from dpem.audit.one_at_a_time import one_at_a_time
+from dpem.audit.observation import observe, one_at_a_time
 from dpem.audit.subject import Subject
 
 if TYPE_CHECKING:

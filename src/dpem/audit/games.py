@@ -1,7 +1,8 @@
 """Distinguishing games: measure how well an adversary distinguishes two neighbouring tables.
 
 The adversary sees the whole transcript (every released value) and knows both tables. It uses the likelihood
-ratio, the most powerful test. In other games it sees only the released model, or rows sampled from it.
+ratio, the most powerful test. In other games it sees only the released model, or rows sampled from it, and
+scores a row by its density, or by its distance from them.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import numpy as np
 
 from dpem import _compiled, _validate
 from dpem.audit.bounds import epsilon_lower_bound, mu_lower_bound
-from dpem.audit.neighbours import as_cells, parsed
-from dpem.audit.observation import observe, record_releases
-from dpem.audit.one_at_a_time import one_at_a_time
+from dpem.audit.neighbours import as_cells, as_given, parsed
+from dpem.audit.observation import observe, one_at_a_time, record_releases
 from dpem.audit.search import row_value
 from dpem.audit.subject import Subject
 from dpem.errors import AuditFailedError, InvalidArgumentError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dpem.estimator.base import PrivateEstimator
     from dpem.gate.recording import RecordedRelease, Recording
 
-__all__ = ["Game", "changed_rows", "claimed", "distinguish"]
+__all__ = ["Game", "changed_rows", "claimed", "distinguish", "model_score", "sample_score"]
 
 
 _SURE = 1 - 1e-6
@@ -234,3 +234,34 @@ def _log_ratio(transcript: Recording, changed: Sequence[NDArray[np.float64]], wo
 
 def _sum(release: RecordedRelease, rows: Iterable[NDArray[np.float64]]) -> NDArray[np.float64]:
     return sum((row_value(release, row) for row in rows), np.zeros(release.raw.size))
+
+
+def model_score(subject: Subject, row: NDArray[np.float64]) -> Callable[[Any], float]:
+    """Return a score of a parsed row in a model: its log-density, or its closeness to the nearest centre."""
+    table = _table(subject, row)
+
+    def score(model: Any) -> float:
+        if hasattr(model, "cluster_centers_"):
+            return -float(((model.cluster_centers_ - row) ** 2).sum(axis=1).min())
+        return float(model.score_samples(table)[0])
+
+    return score
+
+
+def sample_score(subject: Subject, row: NDArray[np.float64], n: int = 200) -> Callable[[Any], float]:
+    """Return a score of the closeness of a parsed row to the nearest of `n` sampled rows."""
+
+    def score(model: Any) -> float:
+        rows = parsed(subject, model.sample(n))
+        with np.errstate(all="ignore"):
+            return -float(np.nansum((rows - row[:, None]) ** 2, axis=0).min())
+
+    return score
+
+
+def _table(subject: Subject, row: NDArray[np.float64]) -> Any:
+    if subject.schema is None:
+        return row[None]
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+
+    return pd.DataFrame(as_given(subject, row[:, None]), columns=list(subject.schema.names))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import io
 import logging
 import pickle
 import struct
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -21,7 +23,7 @@ from dpem.gate.progress import listening
 from dpem.gate.recording import RecordedRelease, Recording, recording
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
@@ -29,10 +31,26 @@ if TYPE_CHECKING:
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.statement import PrivacyStatement
 
-__all__ = ["Observation", "flattened", "observe", "record_releases"]
-
+__all__ = ["Observation", "flattened", "observe", "one_at_a_time", "record_releases"]
 
 _PACKAGE = str(Path(__file__).parents[1])
+_Arguments = ParamSpec("_Arguments")
+_Result = TypeVar("_Result")
+_LOCK = threading.RLock()
+
+
+def one_at_a_time(audit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Let an audit wait for audits in other threads, because each observes the whole process.
+
+    It still observes what other threads print.
+    """
+
+    @functools.wraps(audit)
+    def waiting(*arguments: _Arguments.args, **named: _Arguments.kwargs) -> _Result:
+        with _LOCK:
+            return audit(*arguments, **named)
+
+    return waiting
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ import numpy as np
 
 from dpem import _compiled, _validate
 from dpem.audit.neighbours import as_cells, neighbours, require_rows
-from dpem.audit.observation import observe
-from dpem.audit.one_at_a_time import one_at_a_time
+from dpem.audit.observation import observe, one_at_a_time
 from dpem.audit.row_checks import row_violations
 from dpem.audit.search import farthest_pairs
 from dpem.audit.subject import Subject

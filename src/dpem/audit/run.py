@@ -13,8 +13,7 @@ import numpy as np
 
 from dpem import _compiled, _validate, registry
 from dpem.audit.bits import distinguish_by_bits
-from dpem.audit.games import Game, changed_rows, distinguish
-from dpem.audit.membership import model_score, sample_score
+from dpem.audit.games import Game, changed_rows, distinguish, model_score, sample_score
 from dpem.audit.neighbours import as_cells, hostile_rows, with_strangers
 from dpem.audit.obligations import OBLIGATIONS, largest_ratio
 from dpem.audit.observation import record_releases

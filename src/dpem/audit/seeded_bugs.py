@@ -175,18 +175,18 @@ def _noise_with_holes() -> list[Any]:
 # -- sensitivities ---------------------------------------------------------------------------------------
 
 
-def _smaller(function: str, *, where: Any = sensitivity) -> Callable[[], list[Any]]:
+def _smaller(function: str) -> Callable[[], list[Any]]:
     """Return a patch that uses the add-remove sensitivity for replace-one."""
 
     def patches() -> list[Any]:
-        exact = getattr(where, function)
+        exact = getattr(sensitivity, function)
 
         def too_small(*arguments: Any, **named: Any) -> float:
             swapped = [Adjacency.ADD_REMOVE if word == Adjacency.REPLACE_ONE else word for word in arguments]
             found = float(exact(*swapped, **named))
             return found if found < float(exact(*arguments, **named)) else max(1.0, 0.7 * found)
 
-        return [patch.object(where, function, too_small)]
+        return [patch.object(sensitivity, function, too_small)]
 
     return patches
 
@@ -234,7 +234,7 @@ def _bound_without_missing_cells() -> list[Any]:
     def as_complete(self: IncompleteMoments, n_missing: Any) -> Any:
         return np.full(len(n_missing), self.clip), np.ones(len(n_missing))
 
-    def unchecked(self: IncompleteMoments, psi: Any, which: Any, spread: Any) -> Any:  # noqa: ARG001
+    def unchecked(self: IncompleteMoments, psi: Any, which: Any, projectors: Any) -> Any:  # noqa: ARG001
         return np.ones(psi.shape[1], dtype=bool)
 
     return [
@@ -417,14 +417,21 @@ def _bounds_of_the_rows(model: KMeans, rows: Any) -> None:
     model.data_norm, model.bounds = None, (rows.min(axis=0) - 1e-3, rows.max(axis=0) + 1e-3)
 
 
-def _stop_by_exact_sums() -> list[Any]:
-    """Skip a release depending on exact sums: here, if they are even."""
-    sound, exact = ReleaseGate.release_jointly, LocalEngine.sum
-    last: dict[str, Any] = {}
+def _last_sum() -> tuple[dict[str, Any], Any]:
+    """Return a dictionary for the last exact sum, and the patch that keeps it there."""
+    exact, last = LocalEngine.sum, dict[str, Any]()
 
     def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
         last["sum"] = exact(self, statistic, source, domain)
         return last["sum"]
+
+    return last, patch.object(LocalEngine, "sum", remembering)
+
+
+def _stop_by_exact_sums() -> list[Any]:
+    """Skip a release depending on exact sums: here, if they are even."""
+    sound = ReleaseGate.release_jointly
+    last, remember = _last_sum()
 
     def release(self: ReleaseGate, names: Any, parts: Any) -> Any:
         if "released" in last and int(last["sum"].sum()) % 2 == 0:
@@ -432,10 +439,7 @@ def _stop_by_exact_sums() -> list[Any]:
         last["released"] = sound(self, names, parts)
         return last["released"]
 
-    return [
-        patch.object(LocalEngine, "sum", remembering),
-        patch.object(ReleaseGate, "release_jointly", release),
-    ]
+    return [remember, patch.object(ReleaseGate, "release_jointly", release)]
 
 
 def _more_releases_than_planned() -> list[Any]:
@@ -468,17 +472,13 @@ def _exact_attribute() -> list[Any]:
 
 def _exact_centres() -> list[Any]:
     """Let the M-step use the exact sum behind the noise."""
-    exact, sound = LocalEngine.sum, LloydModel.m_step
-    last: dict[str, Any] = {}
-
-    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
-        last["sum"] = exact(self, statistic, source, domain)
-        return last["sum"]
+    sound = LloydModel.m_step
+    last, remember = _last_sum()
 
     def m_step(self: LloydModel, parameters: Any, released: ReleasedStatistics) -> Any:
         return sound(self, parameters, released.with_more_noise(last["sum"] - released.values))
 
-    return [patch.object(LocalEngine, "sum", remembering), patch.object(LloydModel, "m_step", m_step)]
+    return [remember, patch.object(LloydModel, "m_step", m_step)]
 
 
 def _error_about_a_row() -> list[Any]:
@@ -508,19 +508,14 @@ def _warning_about_rows() -> list[Any]:
 
 
 def _log_of_exact_sums() -> list[Any]:
-    exact, sound = LocalEngine.sum, Progress.step
-    last: dict[str, Any] = {"sum": 0}
-
-    def remembering(self: LocalEngine, statistic: Any, source: Any, domain: Any) -> Any:
-        found = exact(self, statistic, source, domain)
-        last["sum"] = int(np.abs(found).sum())
-        return found
+    sound = Progress.step
+    last, remember = _last_sum()
 
     def step(self: Progress, text: str) -> None:
         sound(self, text)
-        sys.stderr.write(f"total {last['sum']}\n")
+        sys.stderr.write(f"total {np.abs(last.get('sum', 0)).sum()}\n")
 
-    return [patch.object(LocalEngine, "sum", remembering), patch.object(Progress, "step", step)]
+    return [remember, patch.object(Progress, "step", step)]
 
 
 def _debug_record_of_exact_sums() -> list[Any]:
@@ -622,9 +617,7 @@ BUGS: dict[str, Bug] = {
     "sensitivity of several histograms": Bug("MixedMixture", _smaller("histograms")),
     "sensitivity of moments in frames": Bug("GaussianMixture, full", _smaller("clipped_vector")),
     "sensitivity of a plug-in model": Bug("PrivateEM", _smaller("clipped_vector")),
-    "sensitivity of a number in an interval": Bug(
-        "clipped_fraction", _smaller("interval_sensitivity", where=simple_statistics)
-    ),
+    "sensitivity of a number in an interval": Bug("clipped_fraction", _smaller("interval")),
     "sensitivity of DPLloyd, as printed": Bug("paper.DPLloyd", _smaller("lloyd_l1")),
     "a person's other rows": Bug("KMeans, three rows a person", _person_of_one_row),
     "noise beside the diagonal": Bug("KMeans, four columns", _noise_shape_too_small),

@@ -11,12 +11,13 @@ import typer
 import dpem
 from dpem._files import check_writable
 from dpem.cli import options
-from dpem.cli.console import Console, command
+from dpem.cli.console import Console, command, number
 from dpem.cli.plan import show_outlook
-from dpem.cli.profile import show_profile
 from dpem.errors import InsufficientBudgetError, InvalidArgumentError, ResumeFileError
 
 __all__ = ["register"]
+
+_MOST_ACROSS, _MOST_DOWN = 6, 30  # released parameters that are printed
 
 
 def fit(
@@ -277,7 +278,7 @@ def _show_result(console: Console, fitted: Any, output: Path, account: Any, epsi
     console.line(f"Wrote {output}", style="bold")
     console.say()
     console.say(str(fitted.privacy_))
-    show_profile(console, fitted)
+    _show_profile(console, fitted)
     for remark in fitted._remarks():
         console.say(remark)
     left = None if account is None else account.remaining()
@@ -302,6 +303,30 @@ def _show_result(console: Console, fitted: Any, output: Path, account: Any, epsi
             "n_components": getattr(fitted, "n_components_", None),
         }
     )
+
+
+def _show_profile(console: Console, model: Any) -> None:
+    """Print the released values by component and column, with their standard errors."""
+    profile = dpem.report.profile_of(model)
+    if profile is None:
+        return
+    names = [f"{profile.kind} {name}" for name, _ in profile.rows]
+    cells = [[f"{c.text or number(c.value)} ± {number(c.error, 2)}" for c in row] for _, row in profile.rows]
+    down, across = names, profile.header
+    if profile.is_wider_than(_MOST_ACROSS):  # transpose: more lines fit than columns
+        down, across = across, names
+        cells = [list(column) for column in zip(*cells, strict=True)]
+    console.heading("Released parameters (± standard error of the noise)")
+    console.table(
+        ["", *across[:_MOST_ACROSS]],
+        [
+            [name, *row[:_MOST_ACROSS]]
+            for name, row in zip(down[:_MOST_DOWN], cells[:_MOST_DOWN], strict=True)
+        ],
+    )
+    left_out = max(len(down) - _MOST_DOWN, 0), max(len(across) - _MOST_ACROSS, 0)
+    if any(left_out):
+        console.say(f"({left_out[0]} more rows and {left_out[1]} more columns: see dpem report)")
 
 
 def register(app: typer.Typer) -> None:

@@ -125,7 +125,7 @@ def _columns(schema: Path | None, columns: str | None) -> "tuple[dpem.Schema | N
 def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
     """Print the releases of a fit and their noise."""
     from dpem.estimator.summary import abridged  # noqa: PLC0415  (help and version stay quick)
-    from dpem.planner.outlook import rows_per_deviation  # noqa: PLC0415
+    from dpem.planner.outlook import granted_lines  # noqa: PLC0415
 
     planned = outlook.plan
     console.say(
@@ -133,10 +133,7 @@ def show_outlook(console: Console, outlook: "dpem.Outlook") -> None:
         f"{planned.delta:g} ({planned.adjacency}, {planned.unit})",
         style="bold",
     )
-    for what, granted in outlook.granted.items():
-        asked = outlook.asked.get(what)
-        console.say(f"  {what}: {granted}" + (f" of {asked} requested" if asked is not None else ""))
-    for line in rows_per_deviation(outlook):
+    for line in granted_lines(outlook):
         console.say(f"  {line}")
     console.heading("Noise of the released values (one standard deviation)")
     console.table(

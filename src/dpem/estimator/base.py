@@ -327,7 +327,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
             schema=self.schema,
             n_jobs=self._threads(public),
             purpose=f"{self._public_name}.fit",
-            facts=[self._described_arguments(), source.names, source.n_columns, public.n_rows],
+            identity=[self._described_arguments(), source.names, source.n_columns, public.n_rows],
             bounds=public.domain.describe(names),
             bounds_source=public.domain.source,
         )

@@ -70,7 +70,7 @@ class Forecast:
         The plan that the fit would charge.
     asked, granted : dict of str to int
         The requested sizes of the model, such as the number of components, and those that noise allows.
-    noise : sequence of ExpectedNoise
+    noise : tuple of ExpectedNoise
         The noise in each parameter.
     assumption : str
         The assumption about the rows, as a sentence.
@@ -81,7 +81,7 @@ class Forecast:
     plan: Plan
     asked: dict[str, int]
     granted: dict[str, int]
-    noise: Sequence[ExpectedNoise]
+    noise: tuple[ExpectedNoise, ...]
     assumption: str
     rows_per_deviation: float | None = None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -118,12 +118,16 @@ class SavedModel:
         arrays = {name: getattr(self, name) for name in self._fitted_arrays}
         return arrays | {f"standard_error_{name}": value for name, value in errors.items()}
 
-    def _restore_standard_errors(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        """Restore standard errors from validated arrays."""
-        of = "standard_error_"
-        self.standard_errors_ = {k.removeprefix(of): v for k, v in arrays.items() if k.startswith(of)}
-        for name, value in self.standard_errors_.items():
-            require_positive(name, value, or_zero=True)
+    def _restore_standard_errors(
+        self, arrays: dict[str, NDArray[np.float64]], parameters: Iterable[str]
+    ) -> None:
+        """Restore the standard errors of parameters from validated arrays; some models have none."""
+        errors = {name: arrays.get(f"standard_error_{name}") for name in parameters}
+        found = {name: error for name, error in errors.items() if error is not None}
+        for name, error in found.items():
+            require_positive(name, error, or_zero=True)
+        if found:
+            self.standard_errors_ = found
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         """Validate the output of `_arrays` (`estimator.saved_arrays`) and restore it: files may be forged."""
@@ -182,6 +186,7 @@ class SavedModel:
         model.charge_ = None if charge is None else Charge.from_dict(charge)
         model.n_rows_ = None if n_rows is None else _validate.integer(n_rows, "n_rows")
         model._restore_arrays(arrays)
+        model._restore_standard_errors(arrays, (name.removesuffix("_") for name in cls._fitted_arrays))
         return model
 
     @classmethod

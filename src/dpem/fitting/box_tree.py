@@ -118,14 +118,14 @@ class BoxTree:
         for layer in reversed(self.layers):
             weighted, precision = layer.total.copy(), layer.times.copy()
             if values:
-                halves, spread = (v[-1].reshape(-1, 2).sum(axis=1) for v in (values, variances))
-                weighted[~layer.leaf] += halves / spread
-                precision[~layer.leaf] += 1 / spread
+                halves, variance = (v[-1].reshape(-1, 2).sum(axis=1) for v in (values, variances))
+                weighted[~layer.leaf] += halves / variance
+                precision[~layer.leaf] += 1 / variance
             values.append(weighted / precision)
             variances.append(1 / precision)
         values, variances = values[::-1], variances[::-1]
         for depth in range(1, len(self.layers)):
-            pairs, spread = values[depth].reshape(-1, 2), variances[depth].reshape(-1, 2)
+            pairs, variance = values[depth].reshape(-1, 2), variances[depth].reshape(-1, 2)
             gap = values[depth - 1][~self.layers[depth - 1].leaf] - pairs.sum(axis=1)
-            values[depth] = (pairs + gap[:, None] * spread / spread.sum(axis=1, keepdims=True)).ravel()
+            values[depth] = (pairs + gap[:, None] * variance / variance.sum(axis=1, keepdims=True)).ravel()
         return values, variances

@@ -202,7 +202,7 @@ def _leading_axes(
     with one_thread():
         values, vectors = np.linalg.eigh(moment)
     values, vectors = values[::-1], vectors[:, ::-1]
-    # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2): larger ones are not noise.
+    # The largest eigenvalue of symmetric noise is about 2 sigma sqrt(d/2). The margin above it is sqrt 2.
     clear = int((values > 2 * noise * np.sqrt(d)).sum())
     p = int(np.clip(clear, 2, max(2, min(max(n_clusters - 1, 3), _MOST_AXES, d))))
     multiplier = _row_noise_multiplier(gate, "grid") / np.sqrt(gate.plan.stage("grid").repeats)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.privacy.randomness import PublicRandom
 
-__all__ = ["few_draws", "spread_of_draws", "standard_errors"]
+__all__ = ["deviations_of_draws", "few_draws", "standard_errors"]
 
 _DRAWS = 200
 _most_draws: ContextVar[int | None] = ContextVar("dpem_most_draws", default=None)
@@ -48,10 +48,10 @@ def standard_errors(
         partial(draw, released.with_more_noise(random_state.normal(0.0, released.noise_stddev)))
         for _ in range(_DRAWS)
     )
-    return spread_of_draws(draws)[0]
+    return deviations_of_draws(draws)[0]
 
 
-def spread_of_draws(
+def deviations_of_draws(
     draws: Iterable[Callable[[], tuple[NDArray[np.float64], ...]]], n_threads: int = 1
 ) -> tuple[NDArray[np.float64], ...]:
     """Return the standard deviation of each array over draws, which several threads may compute.

@@ -45,11 +45,11 @@ class Gate(Releases, Protocol):
         self,
         name: str,
         statistic: RowStatistic,
-        rows: RowGrid | None = None,
+        grid: RowGrid | None = None,
         *,
         of_findings: bool = False,
     ) -> ReleasedStatistics:
-        """Release a statistic; `rows` replaces the grid that maps rows to integers, see `ReleaseGate`."""
+        """Release a statistic; `grid` replaces the one that maps rows to integers, see `ReleaseGate`."""
         ...
 
     def release_jointly(

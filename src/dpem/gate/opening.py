@@ -29,7 +29,7 @@ def open_gate(
     schema: Schema | None,
     n_jobs: int | None,
     purpose: str,
-    facts: Any,
+    identity: Any,
     bounds: Mapping[str, str] | None = None,
     bounds_source: str = "declared",
 ) -> Gate:
@@ -47,7 +47,7 @@ def open_gate(
         engine_for(source, n_jobs),
         ledger=account,
         purpose=purpose,
-        facts=facts,
+        identity=identity,
         bounds=bounds,
         bounds_source=bounds_source,
     )

@@ -51,15 +51,15 @@ class ReleaseGate:
     ----------
     plan : Plan
         All releases that the gate allows.
-    source, domain : RowSource, Domain
-        The rows, and the public domain that bounds them.
+    source, grid : RowSource, RowGrid
+        The rows, and the public grid that maps them to bounded integers.
     engine : Engine
         The engine that sums a statistic over blocks of rows.
     ledger : Ledger, optional
         The ledger to which the whole plan is charged before any value is read.
     purpose : str
         The purpose in the ledger's record.
-    facts : optional
+    identity : optional
         Public facts that identify this fit, so that the right fit continues after a crash.
     bounds, bounds_source : mapping of str to str, and str
         The bounds to which rows are clipped, in words, and their origin: for ledger and statement.
@@ -69,12 +69,12 @@ class ReleaseGate:
         self,
         plan: Plan,
         source: RowSource,
-        domain: RowGrid,
+        grid: RowGrid,
         engine: Engine,
         *,
         ledger: Ledger | None,
         purpose: str,
-        facts: Any = None,
+        identity: Any = None,
         bounds: Mapping[str, str] | None = None,
         bounds_source: str = "declared",
     ) -> None:
@@ -82,14 +82,14 @@ class ReleaseGate:
         self._bounds, self._bounds_source = dict(bounds or {}), bounds_source
         # Bounds that were estimated with seeded noise reveal rows, whatever noise is added later.
         self.insecure_noise = source.schema is not None and source.schema.insecure_bounds
-        self._source, self._domain, self._engine = source, domain, engine
+        self._source, self._grid, self._engine = source, grid, engine
         self._used: Counter[str] = Counter()
         self._process = os.getpid()
         self._resume_file = active_resume_file()
         require_no_recording(recording=active_recording() is not None)
         self.charge: Charge | None = None
         self.n_rows: float | None = None  # the public number of rows, or a released one
-        if self._resume_file is None or not self._resume_file.begin(purpose, plan, ledger, facts):
+        if self._resume_file is None or not self._resume_file.begin(purpose, plan, ledger, identity):
             with uninterrupted(CHARGED if ledger is not None else None):
                 self._pay(ledger, purpose)
         else:
@@ -152,19 +152,19 @@ class ReleaseGate:
         self,
         name: str,
         statistic: RowStatistic,
-        rows: RowGrid | None = None,
+        grid: RowGrid | None = None,
         *,
         of_findings: bool = False,
     ) -> ReleasedStatistics:
         """Sum a statistic over all rows and release it in the stage `name` of the plan.
 
-        `rows` replaces the grid that maps rows to integers, for a statistic that needs another grid. With
+        `grid` replaces the one that maps rows to integers, for a statistic that needs another grid. With
         `of_findings`, the grid maps the findings about cells instead of their values.
         """
         stage = self._use(name, statistic)
         released = self._released_before(stage, statistic)
         if released is None:
-            grid = rows or self._domain
+            grid = grid or self._grid
             source = self._source.of_findings() if of_findings else self._source
             raw = RawStatistics(self._engine.sum(statistic, source, grid))
             released = self._add_noise(stage, statistic, raw, grid, of_findings=of_findings)
@@ -188,10 +188,10 @@ class ReleaseGate:
             found = self._released_before(stage, part)
             if found is None:
                 if not raw:
-                    total = self._engine.sum(joint, self._source, self._domain)
+                    total = self._engine.sum(joint, self._source, self._grid)
                     raw = [RawStatistics(values) for values in joint.split(total)]
                 own = raw[len(released)]
-                found = self._add_noise(stage, part, own, self._domain, of_findings=False)
+                found = self._add_noise(stage, part, own, self._grid, of_findings=False)
                 if self._resume_file is not None:
                     self._resume_file.add(found)
             self.insecure_noise |= found.insecure_noise

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem import _validate
-from dpem._sqlite import SQLITE_ERRORS
 from dpem._warnings import warn
 from dpem.errors import InvalidArgumentError, LedgerTamperedError, ResumedFitWarning, ResumeFileError
 from dpem.privacy.ledger import Charge, Head
+from dpem.privacy.ledger_sqlite import SQLITE_ERRORS
 from dpem.privacy.randomness import PublicRandom, entropy, fresh_seed
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class ResumeFile:
             )
         return random_state
 
-    def begin(self, purpose: str, plan: Plan, ledger: Ledger | None, facts: Any) -> bool:
+    def begin(self, purpose: str, plan: Plan, ledger: Ledger | None, identity: Any) -> bool:
         """Return whether an earlier run of this fit was charged; raise if the file is that of another fit."""
         if self._begun:
             raise ResumeFileError(
@@ -195,7 +195,7 @@ class ResumeFile:
                 f"for each fit."
             )
         self._begun = True
-        text = json.dumps([purpose, plan.to_dict(), facts], sort_keys=True)
+        text = json.dumps([purpose, plan.to_dict(), identity], sort_keys=True)
         self._which = hashlib.sha256(text.encode()).hexdigest()
         if not self.is_paid:
             return False  # nothing was charged or released, so an earlier attempt does not matter

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpem.data import RowGrid
     from dpem.gate.released import ReleasedStatistics
     from dpem.privacy.ledger import Ledger
     from dpem.privacy.statement import PrivacyStatement
@@ -59,7 +60,7 @@ def release_one(
     value: Callable[[Domain, ReleasedStatistics, int | None], tuple[float, float]],
     *,
     purpose: str,
-    map_rows: Callable[[Domain], Any] | None = None,
+    grid_of: Callable[[Domain], RowGrid] | None = None,
     of_findings: bool = False,
     missing: bool = False,
     epsilon: float,
@@ -76,7 +77,7 @@ def release_one(
 ) -> PrivateValue:
     """Charge, read and release one statistic; `value` computes a number and its standard error from it.
 
-    `map_rows` replaces the domain by another grid with the same bound. With `of_findings`, the grid maps the
+    `grid_of` replaces the domain by another grid with the same bound. With `of_findings`, the grid maps the
     findings about cells instead of their values. With `missing`, the schema may allow missing cells.
     """
     relation = Adjacency.parse(adjacency)
@@ -108,12 +109,12 @@ def release_one(
     gate = open_gate(
         plan,
         source,
-        map_rows(domain) if map_rows is not None else domain,
+        grid_of(domain) if grid_of is not None else domain,
         ledger=ledger,
         schema=schema,
         n_jobs=n_jobs,
         purpose=f"dpem.{purpose}",
-        facts=[domain.describe(source.names), described(statistic), n_rows],
+        identity=[domain.describe(source.names), described(statistic), n_rows],
         bounds=domain.describe(source.names),
         bounds_source=domain.source,
     )

@@ -151,7 +151,7 @@ def private_bounds(
         schema=schema,
         n_jobs=n_jobs,
         purpose="dpem.private_bounds",
-        facts=[schema.to_dict(), coverage, source.n_rows if relation.n_rows_public else None],
+        identity=[schema.to_dict(), coverage, source.n_rows if relation.n_rows_public else None],
     )
     magnitudes = gate.release("magnitudes", Histograms.of_columns([_MAGNITUDES + 1] * len(wanted)))
     ranges = [_filled_range(noisy, noise) for noisy, noise in _by_column(magnitudes, len(wanted))]

@@ -187,7 +187,7 @@ def clipped_fraction(
         lambda _, private_n: IntervalSum(counted=private_n),
         value,
         purpose="clipped_fraction",
-        map_rows=ClippedRows,
+        grid_of=ClippedRows,
         of_findings=schema is not None,
         epsilon=epsilon,
         delta=delta,

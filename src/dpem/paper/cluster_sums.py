@@ -9,6 +9,7 @@ import numpy as np
 
 from dpem.data.domain import GRID
 from dpem.privacy import sensitivity
+from dpem.statistics.base import PreparedStatistic
 from dpem.statistics.simple import nearest
 
 if TYPE_CHECKING:
@@ -21,12 +22,18 @@ __all__ = ["ClusterCounts", "ClusterSums", "CountsAndSums"]
 
 
 @dataclass(frozen=True, eq=False)
-class ClusterCounts:
-    """The number of rows nearest to each centre. Eq. (S-1)."""
+class _ByNearest(PreparedStatistic):
+    """The common part: the nearest centre of every row."""
 
     centres: NDArray[np.float64]
-    noise_shape: None = None
-    coarse_bits: int = 0
+
+    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the nearest centre of every row."""
+        return nearest(rows, self.centres)[0]
+
+
+class ClusterCounts(_ByNearest):
+    """The number of rows nearest to each centre. Eq. (S-1)."""
 
     @property
     def size(self) -> int:
@@ -37,26 +44,13 @@ class ClusterCounts:
         """Return the sensitivity of counts."""
         return sensitivity.counts(adjacency, norm)
 
-    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the nearest centre of every row."""
-        return nearest(rows, self.centres)[0]
-
     def sum_prepared(self, rows: NDArray[np.float64], labels: NDArray[np.intp]) -> NDArray[np.int64]:  # noqa: ARG002
         """Count rows by nearest centre."""
         return np.bincount(labels, minlength=self.size)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Count rows by nearest centre, without prepared labels."""
-        return self.sum_prepared(rows, self.prepare(rows))
 
-
-@dataclass(frozen=True, eq=False)
-class ClusterSums:
+class ClusterSums(_ByNearest):
     """The sum of the rows of each centre: K mechanisms, each with Eq. (S-2)."""
-
-    centres: NDArray[np.float64]
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -67,26 +61,13 @@ class ClusterSums:
         """Return the sensitivity of one sum: each of the K sums is charged separately, as in the paper."""
         return sensitivity.sums(GRID, adjacency, norm, self.centres.shape[1])
 
-    def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
-        """Return the nearest centre of every row."""
-        return nearest(rows, self.centres)[0]
-
     def sum_prepared(self, rows: NDArray[np.float64], labels: NDArray[np.intp]) -> NDArray[np.int64]:
         """Sum rows by nearest centre."""
         return _sums_by_label(rows, labels, len(self.centres)).ravel()
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum rows by nearest centre, without prepared labels."""
-        return self.sum_prepared(rows, self.prepare(rows))
 
-
-@dataclass(frozen=True, eq=False)
-class CountsAndSums:
+class CountsAndSums(_ByNearest):
     """Counts (in units of 2^24) and sums together in one mechanism, as in DPLloyd."""
-
-    centres: NDArray[np.float64]
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -99,10 +80,9 @@ class CountsAndSums:
             raise TypeError(f"Expected norm='l1', got {norm!r}. DPLloyd is released with Laplace noise only.")
         return sensitivity.lloyd_l1(self.centres.shape[1], adjacency, "ball") * GRID
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def sum_prepared(self, rows: NDArray[np.float64], labels: NDArray[np.intp]) -> NDArray[np.int64]:
         """Count and sum rows by nearest centre."""
         k = len(self.centres)
-        labels = nearest(rows, self.centres)[0]
         counts = np.bincount(labels, minlength=k) * int(GRID)
         return np.concatenate([counts, _sums_by_label(rows, labels, k).ravel()])
 

@@ -146,6 +146,3 @@ class FactorAnalysis(FactorDensityMixin, PaperMethod):
                 repaired, self.n_components, random_state, least_noise=least, max_iter=self.max_iter
             )
         return arrays_of(domain.centre.copy(), factors.scaled(domain.scale)) | {"n_iter_": n_iter}
-
-    def _public_domain(self, n_columns: int) -> Domain:
-        return self._domain(n_columns)

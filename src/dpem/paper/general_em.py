@@ -21,7 +21,7 @@ from dpem.data import TableGrid
 from dpem.data.domain import norm_squared
 from dpem.estimator.arguments import stores_arguments, whole, word
 from dpem.estimator.base import PrivateEstimator, PublicFacts
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.gate.plan import NoiseKind, Plan, Stage
 from dpem.paper.base import PaperMethod
 from dpem.plugin.checks import check_model, checked_parameters
@@ -31,6 +31,7 @@ from dpem.plugin.memory import refuse_memory
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import float_up
 from dpem.privacy.per_mechanism import COMPOSITIONS
+from dpem.statistics.base import PreparedStatistic
 from dpem.statistics.simple import LINEAR_BITS
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class Moment(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _MomentSum:
+class _MomentSum(PreparedStatistic):
     """The sum over rows of T_l, clipped to its bound and rounded (a `RowStatistic`)."""
 
     model: ExponentialFamily
@@ -94,8 +95,6 @@ class _MomentSum:
     moment: Moment
     start: int  # its first entry among all statistics
     n_statistics: int
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @property
     def size(self) -> int:
@@ -114,10 +113,6 @@ class _MomentSum:
     def prepare(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the statistics of all moments, (entries, rows)."""
         return statistic_vectors(self.model, self.parameters, self.grid.to_units(rows), self.n_statistics)
-
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block, without prepared statistics."""
-        return self.sum_prepared(rows, self.prepare(rows))
 
     def sum_prepared(
         self,
@@ -300,9 +295,9 @@ class GeneralEM(PaperMethod, PrivateEM):
             return tuple(_m_step(model, again, before, n_rows, noise).values())
 
         draws = repeat(draw, _DRAWS if noise.any() else 2)
-        spread = spread_of_draws(draws)
+        errors = deviations_of_draws(draws)
         return self._attributes(grid.schema, parameters) | {
-            "standard_errors_": dict(zip(parameters, spread, strict=True)),
+            "standard_errors_": dict(zip(parameters, errors, strict=True)),
             "n_iter_": self.max_iter,
         }
 

@@ -103,10 +103,7 @@ class KMeans(_PaperKMeans):
     _public_name: ClassVar[str] = "dpem.paper.KMeans"
     _constraints: ClassVar[Constraints] = {"noise": word(("laplace", "gaussian"))}
 
-    n_clusters: int
     noise: str
-    composition: str
-    max_iter: int
 
     @stores_arguments
     def __init__(
@@ -177,10 +174,6 @@ class DPLloyd(_PaperKMeans):
     """
 
     _public_name: ClassVar[str] = "dpem.paper.DPLloyd"
-
-    n_clusters: int
-    composition: str
-    max_iter: int
 
     @stores_arguments
     def __init__(

@@ -5,7 +5,6 @@ They share responsibilities, so one pass over the rows sums all three.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,7 +13,7 @@ import numpy as np
 
 from dpem.data.domain import GRID
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import PreparedStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
 from dpem.statistics.gaussian import (
     CHECKED_TOGETHER,
@@ -40,12 +39,10 @@ _MANY_COLUMNS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class _Weighted:
+class _Weighted(PreparedStatistic):
     """The common part: responsibilities as integers whose sum for each row is at most 2^16."""
 
     components: GaussianComponents
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -62,14 +59,6 @@ class _Weighted:
             total += row
         g[:, ~(total <= _ONE)] = 0.0
         return g
-
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block, without prepared responsibilities."""
-        return self.sum_prepared(rows, self.prepare(rows))
-
-    @abstractmethod
-    def sum_prepared(self, rows: NDArray[np.float64], g: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Sum over a block with prepared responsibilities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +114,7 @@ class Sums(_Weighted):
 class Moments(_Weighted):
     """sum_i g_ik x_i x_i', upper triangles: K mechanisms with the paper's Frobenius sensitivity 2."""
 
-    coarse_bits: int = COARSE_BITS
+    coarse_bits = COARSE_BITS
 
     @property
     def size(self) -> int:

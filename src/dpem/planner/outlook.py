@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dpem.gate.plan import Plan
     from dpem.privacy.accountants import Comparison
 
-__all__ = ["BLURRED", "HIDDEN", "ExpectedNoise", "Outlook", "relative_noise", "rows_per_deviation"]
+__all__ = ["BLURRED", "HIDDEN", "ExpectedNoise", "Outlook", "granted_lines", "relative_noise"]
 
 # Noise over what it is to be seen against: from BLURRED on it counts, from HIDDEN on it hides everything.
 BLURRED, HIDDEN = 0.1, 1.0
@@ -84,10 +84,7 @@ class Outlook:
             unit = f" {entry.unit}" if entry.unit else ""
             lines.append(f"  {name:<38}{entry.size:>10.3g}{unit} ({entry.relative:.1%})")
         lines += [f"({self.assumption})"]
-        for what, number in self.granted.items():
-            of = f" of {self.asked[what]} requested" if what in self.asked else ""
-            lines.append(f"{what}: {number}{of}")
-        lines += rows_per_deviation(self)
+        lines += granted_lines(self)
         lines += [f"Warning: {warning}" for warning in self.warnings]
         return "\n".join(lines)
 
@@ -107,12 +104,16 @@ class Outlook:
         }
 
 
-def rows_per_deviation(outlook: Outlook) -> list[str]:
-    """Return the line of the rows per standard deviation, if the outlook has one."""
-    if outlook.rows_per_deviation is None:
-        return []
-    last = outlook.plan.stages[-1].name
-    return [f"rows per standard deviation of noise in a count of {last!r}: {outlook.rows_per_deviation:.0f}"]
+def granted_lines(outlook: Outlook) -> list[str]:
+    """Return a line for each number that noise allows, and one for the rows per standard deviation."""
+    lines = []
+    for what, number in outlook.granted.items():
+        of = f" of {outlook.asked[what]} requested" if what in outlook.asked else ""
+        lines.append(f"{what}: {number}{of}")
+    if outlook.rows_per_deviation is not None:
+        what = f"rows per standard deviation of noise in a count of {outlook.plan.stages[-1].name!r}"
+        lines.append(f"{what}: {outlook.rows_per_deviation:.0f}")
+    return lines
 
 
 def relative_noise(outlook: Outlook, parameter: str) -> float:

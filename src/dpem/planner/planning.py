@@ -76,17 +76,7 @@ def plan(
         estimator._warn_of_delta(n)
         forecast = estimator._forecast(n, columns, spread)
         warn_of_epsilon(forecast.plan)
-    return Outlook(
-        estimator._public_name,
-        n,
-        forecast.plan,
-        forecast.asked,
-        forecast.granted,
-        tuple(forecast.noise),
-        forecast.assumption,
-        tuple(said),
-        forecast.rows_per_deviation,
-    )
+    return Outlook(model=estimator._public_name, n_rows=n, warnings=tuple(said), **vars(forecast))
 
 
 def _require_estimator(given: Any) -> PrivateEstimator:

@@ -10,7 +10,16 @@ import numpy as np
 from dpem.estimator.summary import column_names, ranges_of
 from dpem.plot.canvas import COLOURS, ERRORS, LIGHT, MARKERS, SEQUENTIAL, axes_or_new
 from dpem.plot.heat_map import DIVERGING, decimals, heat_map
-from dpem.plot.released import chosen_columns, fitted, name_axis, rows_of, some_of, wrong_kind
+from dpem.plot.released import (
+    chosen_columns,
+    errors_of,
+    fitted,
+    fitted_with,
+    name_axis,
+    rows_of,
+    some_of,
+    wrong_kind,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,16 +58,14 @@ class _Groups:
         """Return the groups of a model that has some."""
         expected = "a fitted k-means or Gaussian mixture"
         remedy = "Draw other models with dpem.plot.profiles or dpem.plot.margins."
-        known = getattr(fitted(model, expected, remedy), "standard_errors_", {})
-        if hasattr(model, "cluster_centers_"):
+        if hasattr(fitted(model, expected, remedy), "cluster_centers_"):
             centres = model.cluster_centers_
-            return cls(centres, known.get("cluster_centers", np.zeros_like(centres)))
+            return cls(centres, errors_of(model, "cluster_centers", centres))
         density = model._gaussians()
         if density is None or not hasattr(model, "weights_"):
             raise wrong_kind(expected, model, remedy)
         parts = density.components
-        errors = known.get("means", np.zeros_like(parts.means))
-        return cls(parts.means, errors, parts.covariances, model.weights_)
+        return cls(parts.means, errors_of(model, "means", parts.means), parts.covariances, model.weights_)
 
 
 def clusters(model: Any, columns: Any = None, *, rows: Any = None, ax: Axes | None = None) -> Axes:
@@ -204,10 +211,8 @@ def weights(model: Any, *, ax: Axes | None = None) -> Axes:
     """
     expected = "a fitted mixture with weights_"
     remedy = "k-means, factor analysis and synthetic tables release no shares."
-    if not hasattr(fitted(model, expected, remedy), "weights_"):
-        raise wrong_kind(expected, model, remedy)
-    shares = model.weights_
-    errors = getattr(model, "standard_errors_", {}).get("weights", np.zeros_like(shares))
+    shares = fitted_with("weights_", model, expected, remedy).weights_
+    errors = errors_of(model, "weights", shares)
     ax = axes_or_new(ax, min(max(1.6 + 0.55 * len(shares), 3.2), 10.0), 3.2)
     bars = ax.bar(range(len(shares)), shares, 0.7, color=LIGHT, edgecolor="white", linewidth=0)
     for bar, share, error in zip(bars, shares, errors, strict=True):
@@ -341,11 +346,10 @@ def loadings(model: Any, *, ax: Axes | None = None) -> Axes:
     """
     expected = "a fitted factor analysis"
     remedy = "Draw clusters and components with dpem.plot.profiles."
-    if not hasattr(fitted(model, expected, remedy), "components_"):
-        raise wrong_kind(expected, model, remedy)
+    fitted_with("components_", model, expected, remedy)
     deviations = np.sqrt(np.diagonal(model.get_covariance()))
     values = model.components_ / deviations
-    errors = getattr(model, "standard_errors_", {}).get("components", np.zeros_like(values)) / deviations
+    errors = errors_of(model, "components", model.components_) / deviations
     texts = [[decimals(value, 10.0) for value in row] for row in values]
     names = [f"factor {k + 1}" for k in range(len(values))]
     return heat_map(

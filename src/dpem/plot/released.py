@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 __all__ = [
     "ShownColumn",
     "chosen_columns",
+    "errors_of",
     "fitted",
+    "fitted_with",
     "gaussians_of",
     "name_axis",
     "rows_of",
@@ -62,6 +64,18 @@ def fitted(model: Any, expected: str = "a fitted model of dpem", remedy: str = "
         raise wrong_kind(expected, model, remedy or "Fit one, or load it with dpem.load.")
     check_is_fitted(model)
     return model
+
+
+def fitted_with(attribute: str, model: Any, expected: str, remedy: str) -> Any:
+    """Return a fitted estimator that has an attribute; raise for anything else."""
+    if not hasattr(fitted(model, expected, remedy), attribute):
+        raise wrong_kind(expected, model, remedy)
+    return model
+
+
+def errors_of(model: Any, parameter: str, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the standard errors of a parameter; zero for the paper's methods, whose noise is not known."""
+    return np.asarray(getattr(model, "standard_errors_", {}).get(parameter, np.zeros_like(values)))
 
 
 def gaussians_of(model: Any, remedy: str) -> Gaussians:

@@ -20,7 +20,7 @@ from dpem._quiet import quiet
 from dpem.data.domain import GRID, norm_squared
 from dpem.plugin.family import BlockFamily, is_shipped
 from dpem.privacy import sensitivity
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import Statistic, require_gaussian
 from dpem.statistics.simple import LINEAR_BITS, unit_scale
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _bounded(
 
 
 @dataclass(frozen=True, eq=False)
-class ClippedStatistic:
+class ClippedStatistic(Statistic):
     """The sum of a model's expected statistics, each row's vector clipped to norm C (a `RowStatistic`)."""
 
     model: ExponentialFamily
@@ -117,8 +117,6 @@ class ClippedStatistic:
     size: int
     norm: float  # C
     nonnegative: bool  # read from the model once, so that charge and enforcement agree
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @property
     def unit(self) -> float:

@@ -22,7 +22,7 @@ from dpem.estimator.base import PrivateEstimator, PublicFacts
 from dpem.estimator.planned_columns import Forecast, warn_of_noise
 from dpem.estimator.saved_arrays import require, require_numbers
 from dpem.estimator.summary import Profile, ReleasedValue
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.plugin.checks import check_model
 from dpem.plugin.clipped import read_only, treats_blocks
 from dpem.plugin.family import ExponentialFamily
@@ -138,9 +138,9 @@ class ModelEstimator(PrivateEstimator):
         def draw() -> tuple[NDArray[np.float64], ...]:
             return tuple(fitted.redraw(random_state).values())
 
-        spread = spread_of_draws(repeat(draw, _DRAWS))
+        errors = deviations_of_draws(repeat(draw, _DRAWS))
         return self._attributes(request.grid.schema, fitted.parameters) | {
-            "standard_errors_": dict(zip(fitted.parameters, spread, strict=True)),
+            "standard_errors_": dict(zip(fitted.parameters, errors, strict=True)),
             "n_iter_": request.iterations,
         }
 
@@ -162,7 +162,7 @@ class ModelEstimator(PrivateEstimator):
         del spread
         noise = noise_of_statistics(public.request, plan, n_rows)
         steps = {"steps": public.request.iterations}
-        return Forecast(plan, {}, steps, noise, "Assumed: components of equal size.")
+        return Forecast(plan, {}, steps, tuple(noise), "Assumed: components of equal size.")
 
     def _bounded(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
         """Return a schema of numbers within the bounds."""
@@ -230,7 +230,7 @@ class ModelEstimator(PrivateEstimator):
         require_numbers(arrays, expected)
         model.__dict__.update(model._attributes(schema, released))
         model._check_parameters()
-        model._restore_standard_errors(arrays)
+        model._restore_standard_errors(arrays, released)
         return model
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:

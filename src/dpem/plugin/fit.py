@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +12,7 @@ from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.errors import ModelWarning
 from dpem.estimator.planned_columns import ExpectedNoise
+from dpem.fitting.averaging import DecayingAverage, is_averaged, noise_after
 from dpem.fitting.centres import fit_centres, kmeans_stages
 from dpem.fitting.loop import run_em
 from dpem.gate.mapped_rows import MappedRowsGate
@@ -60,7 +60,6 @@ _PLAIN_ROWS = 4096
 _ROWS, _START = 0.03, 0.20
 _START_STEPS = 4
 _GROWTH = 2.0  # of the budget from the first EM step to the last
-_FORGET = 0.8  # factor on the weight of earlier sums at every step of the second half
 
 
 @dataclass(frozen=True)
@@ -103,9 +102,7 @@ class _State:
 
     parameters: Parameters
     step: int
-    average: NDArray[np.float64]
-    weight: float  # weight of the average
-    variance: float  # variance of its noise, times weight^2
+    average: DecayingAverage
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,22 +119,10 @@ class _Step:
     def m_step(self, parameters: _State, released: ReleasedStatistics) -> _State:
         """Average the sums and run the model's M-step on the average."""
         sums, noise = self.statistic(parameters).read(released)
-        weight, kept, variance = noise**-2.0, 0.0, 0.0
-        if parameters.step >= max(1, self.request.iterations // 2):
-            kept, variance = _FORGET * parameters.weight, _FORGET**2 * parameters.variance
-        average = (parameters.average * kept + sums * weight) / (kept + weight)
-        after = _State(
-            parameters.parameters,
-            parameters.step + 1,
-            average,
-            kept + weight,
-            variance + weight**2 * noise**2,
-        )
-        return replace(after, parameters=self.model_step(parameters.parameters, average, self.noise(after)))
-
-    def noise(self, state: _State) -> float:
-        """Return the standard deviation of the noise on the averaged sums."""
-        return math.sqrt(state.variance) / state.weight
+        forget = None if is_averaged(parameters.step, self.request.iterations) else 0.0
+        average = parameters.average.add(noise, sums, forget=forget)
+        after = self.model_step(parameters.parameters, average.sums[0], average.noise)
+        return _State(after, parameters.step + 1, average)
 
     def model_step(self, before: Parameters, sums: NDArray[np.float64], noise: float) -> Parameters:
         """Return the result of the model's M-step, or the earlier parameters if it fails."""
@@ -190,12 +175,12 @@ def fit_model(
         request.model.start(request.grid.schema, random_state, centres), f"{name}.start"
     )
     step = _Step(request, n)
-    first = _State(start, 0, np.zeros(request.shape.n_statistics), 0.0, 0.0)
+    first = _State(start, 0, DecayingAverage((np.zeros(request.shape.n_statistics),)))
     last, before, _ = run_em(gate, step, first, gate.plan.numbered("em"), progress)
 
     def redraw(random_state: PublicRandom) -> Parameters:
-        noise = step.noise(last)
-        sums = last.average + random_state.normal(0.0, noise, size=len(last.average))
+        (sums,), noise = last.average.sums, last.average.noise
+        sums = sums + random_state.normal(0.0, noise, size=len(sums))
         return step.model_step(before.parameters, sums, noise)
 
     return FittedModel(last.parameters, redraw)
@@ -240,13 +225,9 @@ def fit_plain_model(
 
 
 def noise_of_statistics(request: ModelRequest, plan: Plan, n_rows: int) -> list[ExpectedNoise]:
-    """Return the noise of the mean statistics within a component, relative to the clipping norm.
-
-    Sums of the second half of the steps are averaged, weighted by precision.
-    """
-    steps = plan.numbered("em")
-    statistic = request.statistic({})
-    precision = sum((statistic.unit / stage.noise_stddev) ** 2 for stage in steps[len(steps) // 2 :])
-    size = max(request.model.start_centres, 1) / n_rows / math.sqrt(precision)
+    """Return the noise of the mean statistics within a component, relative to the clipping norm."""
+    unit = request.statistic({}).unit
+    noise = noise_after([stage.noise_stddev / unit for stage in plan.numbered("em")])
+    size = max(request.model.start_centres, 1) / n_rows * noise
     against = "the norm to which a row's statistics are clipped"
     return [ExpectedNoise("statistics of a component", None, size, None, size, against)]

@@ -156,13 +156,13 @@ class ProductMixture(BlockFamily):
 
 
 def _shrunk_to_mean(
-    raw: NDArray[np.float64], counts: NDArray[np.float64], noise: float
+    means: NDArray[np.float64], counts: NDArray[np.float64], noise: float
 ) -> NDArray[np.float64]:
     """Shrink rows of means (k, l) towards their common mean by as much as noise explains."""
-    common = (counts / counts.sum()) @ raw
-    energy = ((raw - common) ** 2).sum(axis=1)
-    kept = kept_part(energy, raw.shape[1] * (noise / counts) ** 2)
-    return np.asarray(common + kept[:, None] * (raw - common))
+    common = (counts / counts.sum()) @ means
+    energy = ((means - common) ** 2).sum(axis=1)
+    kept = kept_part(energy, means.shape[1] * (noise / counts) ** 2)
+    return np.asarray(common + kept[:, None] * (means - common))
 
 
 @shipped
@@ -208,11 +208,11 @@ class CategoricalFamily(ProductMixture):
         for part in np.split(sums, np.cumsum(self.sizes)[:-1], axis=1):
             # Rows with a missing cell are in no sum: divide by the number of known cells.
             known = np.clip(part.sum(axis=1), 0.05 * counts + 1e-9, counts)
-            raw = _shrunk_to_mean(part / known[:, None], known, noise)
+            shares = _shrunk_to_mean(part / known[:, None], known, noise)
             least = np.clip(noise / known, _SMALLEST, 0.2 / part.shape[1])
             tables.append(
                 np.stack(
-                    [onto_simplex(row, 1.0, float(floor)) for row, floor in zip(raw, least, strict=True)]
+                    [onto_simplex(row, 1.0, float(floor)) for row, floor in zip(shares, least, strict=True)]
                 )
             )
         return {"probabilities": np.concatenate(tables, axis=1)}

@@ -7,7 +7,6 @@ import urllib.parse
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
-from dpem._sqlite import SQLITE_ERRORS
 from dpem.errors import LedgerError
 from dpem.privacy.ledger_chain import FORMAT_VERSION
 
@@ -17,8 +16,10 @@ if TYPE_CHECKING:
 
     from dpem.privacy.ledger_chain import Record
 
-__all__ = ["SqliteLedger"]
+__all__ = ["SQLITE_ERRORS", "SqliteLedger"]
 
+# SQLite's message about a damaged file may quote bytes that Python cannot decode.
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
 

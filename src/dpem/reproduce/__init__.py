@@ -7,7 +7,6 @@ May import: everything. Never sees: data that is not public.
 """
 
 from dpem.reproduce.datasets import Datasets
-from dpem.reproduce.experiments import EXPERIMENTS
-from dpem.reproduce.run import reproduce
+from dpem.reproduce.run import EXPERIMENTS, reproduce
 
 __all__ = ["EXPERIMENTS", "Datasets", "reproduce"]

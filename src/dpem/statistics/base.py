@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
     from dpem.privacy.sensitivity import Norm
 
-__all__ = ["CompiledStatistic", "JointStatistic", "PreparedStatistic", "RowStatistic", "require_gaussian"]
+__all__ = [
+    "CompiledStatistic",
+    "JointStatistic",
+    "PreparedStatistic",
+    "RowStatistic",
+    "Statistic",
+    "TensorStatistic",
+    "require_gaussian",
+]
 
 
 class RowStatistic(Protocol):
@@ -57,16 +65,43 @@ class RowStatistic(Protocol):
         ...
 
 
-class PreparedStatistic(RowStatistic, Protocol):
+class Statistic:
+    """What most statistics share: no constructor takes these two."""
+
+    @property
+    def noise_shape(self) -> NDArray[np.float64] | None:
+        """None: all entries have the same noise."""
+        return None
+
+    @property
+    def coarse_bits(self) -> int:
+        """0: no bits are dropped."""
+        return 0
+
+
+class PreparedStatistic(Statistic, ABC):
     """A statistic whose expensive part is shared: `sum_block` calls `prepare`, then `sum_prepared`."""
 
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Length of the vector."""
+
+    @abstractmethod
+    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
+        """Return the sensitivity of the released sum."""
+
+    @abstractmethod
     def prepare(self, rows: NDArray[np.float64]) -> Any:
         """Return the shared intermediate results for a block of grid rows, such as responsibilities."""
-        ...
 
+    @abstractmethod
     def sum_prepared(self, rows: NDArray[np.float64], prepared: Any, /) -> NDArray[np.int64]:
         """Return the sum over the block from the result of `prepare`."""
-        ...
+
+    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the sum over a block without prepared results."""
+        return self.sum_prepared(rows, self.prepare(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +130,7 @@ class JointStatistic:
         return np.split(total, np.cumsum([part.size for part in self.parts])[:-1])
 
 
-class CompiledStatistic(ABC):
+class CompiledStatistic(Statistic, ABC):
     """A statistic with a compiled kernel. NumPy is the reference: both give the same bits."""
 
     has_kernel: ClassVar[bool] = True
@@ -122,6 +157,18 @@ class CompiledStatistic(ABC):
     @abstractmethod
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
         """Add the sum over a block to `total`, with the functions of the module of kernels."""
+
+
+class TensorStatistic(CompiledStatistic):
+    """A compiled statistic that is also summed from tensors, with the same bits."""
+
+    tensor_kernel: ClassVar[str]  # the function in dpem.statistics.kernels_torch
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """Return the sum over a tensor of grid rows, computed on its device."""
+        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return getattr(kernels_torch, self.tensor_kernel)(self, rows)
 
 
 def require_gaussian(norm: Norm) -> None:

@@ -42,8 +42,6 @@ class Histograms(CompiledStatistic):
     columns: Sequence[int]
     bins: Sequence[NDArray[np.intp]]
     by: tuple[int, NDArray[np.intp]] | None = None
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "tables"
 
     @classmethod
@@ -121,8 +119,6 @@ class PairTables(CompiledStatistic):
     bins: Sequence[NDArray[np.intp]]
     blocks: Sequence[Sequence[int]]
     by: int | None = None
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "tables"
 
     @property

@@ -2,44 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem.statistics.base import CompiledStatistic, require_gaussian
-from dpem.statistics.simple import LINEAR_BITS, interval_sensitivity
+from dpem.statistics.base import CompiledStatistic
+from dpem.statistics.simple import LINEAR_BITS, BoundedNumber
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
-    from dpem.privacy.neighbours import Adjacency
-    from dpem.privacy.sensitivity import Norm
     from dpem.statistics.gaussian import GaussianComponents
 
 __all__ = ["FrameSizes"]
 
 
 @dataclass(frozen=True, eq=False)
-class FrameSizes(CompiledStatistic):
+class FrameSizes(BoundedNumber, CompiledStatistic):
     """The squared norm of rows in one frame, divided by `cap` and limited to 1, with 20 bits. Eq. (S-8)."""
 
     component: GaussianComponents  # a single one
     cap: float
-    noise_shape: None = None
-    coarse_bits: int = 0
+    counted: bool = field(default=False, init=False)
     kernels: ClassVar[str] = "gaussian"
-
-    @property
-    def size(self) -> int:
-        """One number."""
-        return 1
-
-    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return the sensitivity for numbers in an interval."""
-        require_gaussian(norm)
-        return interval_sensitivity(2.0**LINEAR_BITS, adjacency)
 
     def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the squared norms. NaN counts as the cap."""

@@ -24,7 +24,7 @@ from scipy import special
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.privacy import sensitivity
-from dpem.statistics.base import CompiledStatistic, require_gaussian
+from dpem.statistics.base import TensorStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
 from dpem.statistics.simple import SQUARED_BITS, unit_scale
 from dpem.statistics.softmax import softmax
@@ -173,7 +173,7 @@ class ReleasedMoments:
 
 
 @dataclass(frozen=True, eq=False)
-class FrameMoments(CompiledStatistic):
+class FrameMoments(TensorStatistic):
     """Weighted moments of rows under the first `n_framed` components, and counts of the others. Eq. (S-9).
 
     A restricted covariance releases fewer entries of psi psi': its diagonal ("diag"), its trace
@@ -186,8 +186,9 @@ class FrameMoments(CompiledStatistic):
     covariance: Covariance
     clip: float  # tau
     count_scale: float  # s
-    coarse_bits: int = COARSE_BITS
+    coarse_bits = COARSE_BITS
     kernels: ClassVar[str] = "gaussian"
+    tensor_kernel: ClassVar[str] = "frame_moments"
 
     @property
     def n_columns(self) -> int:
@@ -250,12 +251,6 @@ class FrameMoments(CompiledStatistic):
             self.noise_shape,
         )
 
-    def sum_tensor(self, rows: Any) -> Any:
-        """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return kernels_torch.frame_moments(self, rows)
-
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
         kernels.frame_moments(
             rows,
@@ -278,11 +273,9 @@ class FrameMoments(CompiledStatistic):
         g = self._responsibilities(self.components.log_joint(squared))
         d, k = self.n_columns, self.n_framed
         total = np.zeros(self.size, dtype=np.int64)
-        counted = self.size - self.n_others
-        shared_size = d * (d + 1) // 2 if self.pooled else 0
-        own, shared, others = np.split(total, [counted - shared_size, counted])
+        own, shared, others = self._split(total)
         others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
-        for own_k, z_k, squared_k, g_k in zip(own.reshape(k, -1), z, squared, g, strict=False):
+        for own_k, z_k, squared_k, g_k in zip(own, z, squared, g, strict=False):
             held = np.flatnonzero(g_k)  # rows of weight zero add nothing
             for start in range(0, len(held), EXACT_ROWS):
                 part = held[start : start + EXACT_ROWS]
@@ -294,6 +287,13 @@ class FrameMoments(CompiledStatistic):
                 second = shared if self.pooled else own_k[d + 1 :]
                 second += self._second_moments(weighted, psi).astype(np.int64)
         return total
+
+    def _split(self, total: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+        """Return views of a sum: rows of the framed components, pooled second moments, and other counts."""
+        d, counted = self.n_columns, self.size - self.n_others
+        n_pooled = d * (d + 1) // 2 if self.pooled else 0
+        own, shared, others = np.split(total, [counted - n_pooled, counted])
+        return own.reshape(self.n_framed, -1), shared, others
 
     @cached_property
     def _triangle(self) -> NDArray[np.bool_]:
@@ -334,10 +334,8 @@ class FrameMoments(CompiledStatistic):
         d, k = self.n_columns, self.n_framed
         one = 2.0 ** (self.coarse_bits - RESPONSIBILITY_BITS)
         real = one / self.per_unit**2
-        values, shape = released.values, self.noise_shape
-        shared_size = d * (d + 1) // 2 if self.pooled else 0
-        counted = self.size - self.n_others
-        per = values[: counted - shared_size].reshape(k, -1) * real
+        own, pooled, others = self._split(released.values)
+        per = own * real
         moments = np.zeros((k, d + 1, d + 1))
         # The first entry of psi was rounded down. Rescale it to s.
         restore = self.count_scale * self.per_unit / self.count_units
@@ -353,14 +351,14 @@ class FrameMoments(CompiledStatistic):
             case "spherical":
                 moments[:, diagonal, diagonal] = per[:, d + 1 :] / d
             case "tied":
-                shared = values[counted - shared_size : counted] * real
+                shared = pooled * real
                 counts = np.maximum(moments[:, 0, 0], 1e-9)
                 moments[:, i + 1, j + 1] = moments[:, j + 1, i + 1] = (
                     shared * (counts / counts.sum())[:, None]
                 )
         one_count = one / 4.0**SQUARED_BITS
-        noise = float(released.noise_stddev[0] / shape[0])
-        return ReleasedMoments(moments, values[counted:] * one_count, noise * real, noise * one_count)
+        noise = float(released.noise_stddev[0] / self.noise_shape[0])
+        return ReleasedMoments(moments, others * one_count, noise * real, noise * one_count)
 
 
 def _inverse(factors: NDArray[np.float64]) -> NDArray[np.float64]:

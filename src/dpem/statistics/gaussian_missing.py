@@ -28,7 +28,7 @@ from dpem._compiled import kernel_module
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import root_up
-from dpem.statistics.base import require_gaussian
+from dpem.statistics.base import Statistic, require_gaussian
 from dpem.statistics.gaussian import (
     EXACT_ROWS,
     RESPONSIBILITY_BITS,
@@ -82,13 +82,11 @@ class IncompleteMoments(FrameMoments):
             for frame, z, (_, log_size) in zip(self._frames, places, factors, strict=True)
         ]
         g = self._responsibilities(np.stack(joint))
-        counted = self.size - self.n_others
-        shared_size = d * (d + 1) // 2 if self.pooled else 0
-        own, shared, others = np.split(total, [counted - shared_size, counted])
+        own, shared, others = self._split(total)
         others += (g[k:].sum(axis=1) * 4.0**SQUARED_BITS).astype(np.int64)
         reach, scales, unit = self._scales
         size = part.sizes[part.which]
-        for j, own_k in enumerate(own.reshape(k, -1)):
+        for j, own_k in enumerate(own):
             z = places[j]
             clip = reach[size] / np.maximum(np.sqrt(norm_squared(z)), reach[size])
             psi = np.rint(z * (scales[size] * clip))
@@ -195,7 +193,7 @@ def _norm_of_products(null: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class CentredMoments:
+class CentredMoments(Statistic):
     """Moments with missing cells replaced by the centre of the frame, and counts of known cells.
 
     This statistic is for one component with axes along the columns, before correlations are known. In

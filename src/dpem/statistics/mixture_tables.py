@@ -56,8 +56,6 @@ class MixtureTables(CompiledStatistic):
     weights: NDArray[np.float64]
     tables: Sequence[NDArray[np.float64]]
     missing: Sequence[NDArray[np.float64] | None]
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "tables"
 
     @property
@@ -92,11 +90,11 @@ class MixtureTables(CompiledStatistic):
         """Sum over a block of rows of levels. All products are exact products of integers."""
         codes = [bins_of_levels(column, bins) for column, bins in zip(rows, self.bins, strict=True)]
         share = self._shares(codes)
-        by_cell = [
+        by_bin = [
             _by_bin(share, column, table.shape[1] + 1)
             for column, table in zip(codes, self.tables, strict=True)
         ]
-        return self._expected(share.sum(axis=1).astype(np.int64), by_cell)
+        return self._expected(share.sum(axis=1).astype(np.int64), by_bin)
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
         ends = np.cumsum([0, *(table.shape[1] + 1 for table in self.tables)])
@@ -107,30 +105,30 @@ class MixtureTables(CompiledStatistic):
             *joined_bins(self.bins),
             ends,
             np.log(self.weights),
-            self._log_table_of_cells,
+            self._log_table_of_bins,
             2.0**_SHARE_BITS,
             shares,
             sums,
         )
         total += self._expected(shares, [part.T for part in np.split(sums, ends[1:-1])])
 
-    def _expected(self, shares: NDArray[np.int64], by_cell: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    def _expected(self, shares: NDArray[np.int64], by_bin: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return the sums, from responsibilities (k,) and those by the bins of each column, missing last."""
         sums, lost = [shares[:, None] << _TABLE_BITS], []
-        for cells, table, missing in zip(by_cell, self.tables, self.missing, strict=True):
+        for sums_of_bins, table, missing in zip(by_bin, self.tables, self.missing, strict=True):
             size = table.shape[1]
-            counted = cells[:, :size] << _TABLE_BITS
+            counted = sums_of_bins[:, :size] << _TABLE_BITS
             if missing is not None:
                 # Rounded down, the entries of a table sum to at most 2^12, which bounds their norm.
                 expected = np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS).astype(np.int64)
-                counted = counted + cells[:, size:] * expected
-                lost.append(cells[:, size:] << _TABLE_BITS)
+                counted = counted + sums_of_bins[:, size:] * expected
+                lost.append(sums_of_bins[:, size:] << _TABLE_BITS)
             sums.append(counted)
         return np.concatenate(sums + lost, axis=1).ravel()
 
     @cached_property
-    def _log_table_of_cells(self) -> NDArray[np.float64]:
-        """The log-probabilities of all columns' bins, missing cells last, one row per bin."""
+    def _log_table_of_bins(self) -> NDArray[np.float64]:
+        """The log-probabilities of all columns' bins, those of missing cells last, one row per bin."""
         padded = [
             np.pad(log_table, ((0, 0), (0, table.shape[1] + 1 - log_table.shape[1])))
             for log_table, table in zip(self._log_tables, self.tables, strict=True)

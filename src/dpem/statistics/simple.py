@@ -8,7 +8,7 @@ the bits of another.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,8 +16,7 @@ import numpy as np
 
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
-from dpem.privacy.sensitivity import interval as interval_sensitivity
-from dpem.statistics.base import CompiledStatistic, require_gaussian
+from dpem.statistics.base import CompiledStatistic, Statistic, TensorStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from dpem.privacy.sensitivity import Norm
 
 __all__ = [
+    "BoundedNumber",
     "BoxHistogram",
     "ColumnSquares",
     "CountedRows",
@@ -36,7 +36,6 @@ __all__ = [
     "SecondMoments",
     "SquaredDistances",
     "Sums",
-    "interval_sensitivity",
     "nearest",
     "onto_unit_grid",
 ]
@@ -52,7 +51,7 @@ BOX_BITS = 18
 
 
 @dataclass(frozen=True, eq=False)
-class Sums(CompiledStatistic):
+class Sums(TensorStatistic):
     """The sum of the rows, and with `counted` their number, which is then private.
 
     The count has weight 2^24: Eq. (S-4) with a = b. Without it, the sensitivity is Eq. (S-2).
@@ -60,9 +59,8 @@ class Sums(CompiledStatistic):
 
     n_columns: int
     counted: bool
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "simple"
+    tensor_kernel: ClassVar[str] = "sums"
 
     @property
     def size(self) -> int:
@@ -84,20 +82,12 @@ class Sums(CompiledStatistic):
         if self.counted:
             total[-1] += int(GRID) * rows.shape[1]
 
-    def sum_tensor(self, rows: Any) -> Any:
-        """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return kernels_torch.sums(self, rows)
-
 
 @dataclass(frozen=True, eq=False)
-class CountedRows:
+class CountedRows(Statistic):
     """The number of rows. Eq. (S-5) with a single cell."""
 
-    size: int = 1
-    noise_shape: None = None
-    coarse_bits: int = 0
+    size = 1
 
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return the sensitivity of a histogram."""
@@ -109,7 +99,7 @@ class CountedRows:
 
 
 @dataclass(frozen=True, eq=False)
-class DistanceHistogram(CompiledStatistic):
+class DistanceHistogram(TensorStatistic):
     """A histogram of the distances of rows from the nearest of some points. Eq. (S-5).
 
     `edges` are the upper ends of the bins, in increasing order. The last bin contains all rows beyond.
@@ -117,9 +107,8 @@ class DistanceHistogram(CompiledStatistic):
 
     points: NDArray[np.float64]  # (k, d), integers
     edges: NDArray[np.float64]  # grid units
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "nearest"
+    tensor_kernel: ClassVar[str] = "distance_histogram"
 
     @property
     def size(self) -> int:
@@ -139,15 +128,9 @@ class DistanceHistogram(CompiledStatistic):
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
         kernels.distance_histogram(rows, self.points, self.edges[:-1] ** 2, total)
 
-    def sum_tensor(self, rows: Any) -> Any:
-        """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return kernels_torch.distance_histogram(self, rows)
-
 
 @dataclass(frozen=True, eq=False)
-class SecondMoments(CompiledStatistic):
+class SecondMoments(TensorStatistic):
     """The second moments of rows about a centre, clipped to a radius. Eq. (S-3).
 
     The sum holds the upper triangle. Noise off the diagonal is smaller by a factor of sqrt 2, so that the
@@ -156,8 +139,8 @@ class SecondMoments(CompiledStatistic):
 
     centre: NDArray[np.float64]  # (d,), integers
     radius: float  # grid units
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "simple"
+    tensor_kernel: ClassVar[str] = "second_moments"
 
     @property
     def size(self) -> int:
@@ -190,15 +173,9 @@ class SecondMoments(CompiledStatistic):
         scale = unit_scale(len(self.centre), SQUARED_BITS)
         kernels.second_moments(rows, self.centre, self.radius, scale, 4.0**SQUARED_BITS, total)
 
-    def sum_tensor(self, rows: Any) -> Any:
-        """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return kernels_torch.second_moments(self, rows)
-
 
 @dataclass(frozen=True, eq=False)
-class BoxHistogram(CompiledStatistic):
+class BoxHistogram(TensorStatistic):
     """Counts of rows in the leaves of a tree of boxes along some axes. Eq. (S-5).
 
     The code of a row has `BOX_BITS` bits. The box from -h to h is halved along the axes `halved`, in that
@@ -210,9 +187,8 @@ class BoxHistogram(CompiledStatistic):
     half_widths: NDArray[np.float64]  # (p,), grid units
     halved: tuple[int, ...]  # the axis of each bit
     starts: NDArray[np.int64]  # in increasing order, from 0
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "simple"
+    tensor_kernel: ClassVar[str] = "box_histogram"
 
     @property
     def size(self) -> int:
@@ -262,20 +238,13 @@ class BoxHistogram(CompiledStatistic):
             rows, self.centre, self.axes, units, self._padded_tables, sizes, self._leaves, total
         )
 
-    def sum_tensor(self, rows: Any) -> Any:
-        """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return kernels_torch.box_histogram(self, rows)
-
 
 @dataclass(frozen=True, eq=False)
-class IntervalSum:
-    """The sum of a column of integers from 0 to 2^24, and optionally the number of rows. Eq. (S-8)."""
+class BoundedNumber(Statistic):
+    """The sum of a number from 0 to `most` for each row, and with `counted` the number of rows. Eq. (S-8)."""
 
-    counted: bool
-    noise_shape: None = None
-    coarse_bits: int = 0
+    counted: bool = field(kw_only=True)
+    most: ClassVar[float] = 2.0**LINEAR_BITS
 
     @property
     def size(self) -> int:
@@ -285,7 +254,14 @@ class IntervalSum:
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         """Return the sensitivity for numbers in an interval."""
         require_gaussian(norm)
-        return interval_sensitivity(GRID, adjacency, counted=self.counted)
+        return sensitivity.interval(self.most, adjacency, counted=self.counted)
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalSum(BoundedNumber):
+    """The sum of a column of integers from 0 to 2^24, and optionally the number of rows. Eq. (S-8)."""
+
+    most: ClassVar[float] = GRID
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum of the column, clipped to the interval, then the weighted count."""
@@ -294,29 +270,16 @@ class IntervalSum:
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredDistances(CompiledStatistic):
+class SquaredDistances(BoundedNumber, CompiledStatistic):
     """Squared distances to the nearest point over the squared diameter, with 20 bits. Eq. (S-8)."""
 
     points: NDArray[np.float64]  # (k, d), integers
-    counted: bool
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "nearest"
-
-    @property
-    def size(self) -> int:
-        """Number of entries: one, and one for the count."""
-        return 1 + self.counted
 
     @property
     def unit(self) -> float:
         """One unit of the sum as a squared distance in grid units."""
         return 4 * GRID * GRID / 2.0**LINEAR_BITS
-
-    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return the sensitivity for numbers in an interval."""
-        require_gaussian(norm)
-        return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
 
     def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum of the scaled squared distances, then the weighted count."""
@@ -341,8 +304,6 @@ class ColumnSquares(CompiledStatistic):
     centre: NDArray[np.float64]  # (d,), integers
     widths: NDArray[np.float64]  # (d,), grid units
     clip: float
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "simple"
 
     @property
@@ -373,7 +334,7 @@ class ColumnSquares(CompiledStatistic):
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeSums(CompiledStatistic):
+class RelativeSums(TensorStatistic):
     """Counts, and sums of rows relative to their nearest centre, clipped to a radius. Eq. (S-4) with c = 0.
 
     So noise is in proportion to the size of a cluster, and not of the domain. In units of the radius, counts
@@ -385,9 +346,8 @@ class RelativeSums(CompiledStatistic):
     radius: float  # grid units
     count_weight: float
     stretch: NDArray[np.float64] | None = None  # (d,), public or released
-    noise_shape: None = None
-    coarse_bits: int = 0
     kernels: ClassVar[str] = "nearest"
+    tensor_kernel: ClassVar[str] = "relative_sums"
 
     @property
     def size(self) -> int:
@@ -435,12 +395,6 @@ class RelativeSums(CompiledStatistic):
             self.count_units,
             total,
         )
-
-    def sum_tensor(self, rows: Any) -> Any:
-        """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return kernels_torch.relative_sums(self, rows)
 
 
 def nearest(

@@ -12,7 +12,7 @@ from dpem import _validate
 from dpem.errors import InvalidArgumentError
 from dpem.estimator.arguments import stores_arguments, whole
 from dpem.estimator.summary import ColumnLaw, column_names, label_of
-from dpem.models.discrete.summary import figures_of_laws, law_of_counts, profile_of_classes
+from dpem.models.discrete.summary import figures_of, law_of_counts, profile_of_classes
 from dpem.plugin.clipped import read_only
 from dpem.plugin.estimator import ModelEstimator
 from dpem.plugin.product_mixture import CategoricalFamily, PoissonFamily, ProductMixture
@@ -121,6 +121,12 @@ class _DiscreteMixture(DensityMixin, ModelEstimator):  # type: ignore[misc]  # s
         weights = parameters["weights"]
         return super()._attributes(schema, parameters) | {"weights_": weights, "n_components_": len(weights)}
 
+    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
+        """Return the schema with continuous columns declared as integer columns."""
+        schema = super()._declared(names, n_columns)
+        continuous = [column.name for column in schema.columns if column.kind == "continuous"]
+        return schema.declare({name: {"kind": "integer"} for name in continuous}) if continuous else schema
+
     def _check_parameters(self) -> None:
         self._model.check_parameters(self.parameters_)
 
@@ -201,8 +207,7 @@ class CategoricalMixture(_DiscreteMixture):
         law, errors = self.parameters_["probabilities"], self.standard_errors_["probabilities"]
         return profile_of_classes(self, header, law, errors)
 
-    def _figures(self) -> dict[str, Any]:
-        return figures_of_laws([self._law(j) for j in range(self.n_features_in_)])
+    _figures = figures_of
 
     def _law(self, column: int) -> ColumnLaw:
         values, law = self.categories_[column], self.weights_ @ self.probabilities_[column]
@@ -227,8 +232,7 @@ class CategoricalMixture(_DiscreteMixture):
         return CategoricalFamily(k, tuple(sizes), tuple(first))
 
     def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
-        schema = super()._declared(names, n_columns)
-        return _of_whole_numbers(schema) if self.schema is None else schema
+        return super()._declared(names, n_columns) if self.schema is None else self.schema
 
 
 class BernoulliMixture(_DiscreteMixture):
@@ -287,8 +291,7 @@ class BernoulliMixture(_DiscreteMixture):
         errors = self.standard_errors_["probabilities"][:, 1::2]
         return profile_of_classes(self, column_names(self), self.probabilities_, errors)
 
-    def _figures(self) -> dict[str, Any]:
-        return figures_of_laws([self._law(j) for j in range(self.n_features_in_)])
+    _figures = figures_of
 
     def _law(self, column: int) -> ColumnLaw:
         yes = float(self.weights_ @ self.probabilities_[:, column])
@@ -304,9 +307,6 @@ class BernoulliMixture(_DiscreteMixture):
                 )
         d = len(schema.columns)
         return CategoricalFamily(k, (2,) * d, (0.0,) * d)
-
-    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
-        return _of_whole_numbers(super()._declared(names, n_columns))
 
 
 class PoissonMixture(_DiscreteMixture):
@@ -375,12 +375,3 @@ class PoissonMixture(_DiscreteMixture):
                     f"{column.describe()}. Leave it out, or declare bounds from 0."
                 )
         return PoissonFamily(k, tuple(column.limits[1] for column in schema.columns))
-
-    def _declared(self, names: Sequence[Any] | None, n_columns: int) -> Schema:
-        return _of_whole_numbers(super()._declared(names, n_columns))
-
-
-def _of_whole_numbers(schema: Schema) -> Schema:
-    """Return the schema with continuous columns declared as integer columns."""
-    continuous = [column.name for column in schema.columns if column.kind == "continuous"]
-    return schema.declare({name: {"kind": "integer"} for name in continuous}) if continuous else schema

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["figures_of_laws", "law_of_counts", "profile_of_classes"]
+__all__ = ["figures_of", "law_of_counts", "profile_of_classes"]
 
 _LISTED = 64  # counts that are shown one by one
 
@@ -39,9 +39,10 @@ def profile_of_classes(
     return Profile("class", ["share", *header], units, rows, has_shares=True)
 
 
-def figures_of_laws(laws: Sequence[ColumnLaw]) -> dict[str, Any]:
+def figures_of(model: Any) -> dict[str, Any]:
     """Return the distribution of every column over all classes."""
-    return {"kind": "tables", "columns": [law.figure() for law in laws[:MOST_COLUMNS]], "pairs": {}}
+    shown = range(min(model.n_features_in_, MOST_COLUMNS))
+    return {"kind": "tables", "columns": [model._law(j).figure() for j in shown], "pairs": {}}
 
 
 def law_of_counts(

@@ -13,6 +13,8 @@ from dpem.estimator.saved_arrays import require_numbers, require_positive
 from dpem.estimator.summary import Gaussians
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from dpem.data import Domain
@@ -43,7 +45,11 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
 
         def _rows(self, X: Any) -> NDArray[np.float64]: ...
         def _random(self, random_state: Any = None) -> PublicRandom: ...
-        def _public_domain(self, n_columns: int) -> Domain: ...
+        def _domain(
+            self, n_columns: int, names: Sequence[str] | None = ..., *, keep_distances: bool = ...
+        ) -> Domain: ...
+        @property
+        def _keeps_distances(self) -> bool: ...
 
     @property
     def _n_features_out(self) -> int:
@@ -111,7 +117,7 @@ class FactorDensityMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):  # 
         rows = self.mean_ + random_state.normal(size=(n, k)) @ self.components_
         rows += random_state.normal(size=(n, d)) * np.sqrt(self.noise_variance_)
         if self.privacy_.event is not None:
-            rows = self._public_domain(d).clip(rows)
+            rows = self._domain(d, keep_distances=self._keeps_distances).clip(rows)
         return self._as_declared(rows)
 
     def _saved_shapes(self) -> dict[str, tuple[int, ...]]:

@@ -65,15 +65,15 @@ class DenseMoment:
 
     @classmethod
     def positive_part(cls, matrix: NDArray[np.float64], least: float) -> DenseMoment:
-        """Drop negative eigenvalues, which are due to noise, and keep the raw diagonal.
+        """Drop negative eigenvalues, which are due to noise, and keep the noisy diagonal.
 
         Dropping eigenvalues would inflate the diagonal. Its entries are raised to at least `least`.
         """
-        raw = np.diagonal(matrix).copy()
+        diagonal = np.diagonal(matrix).copy()
         values, vectors = np.linalg.eigh(matrix)
         positive = values > 0
         vectors = vectors[:, positive] * np.sqrt(values[positive])
-        return cls(vectors @ vectors.T, np.maximum(raw, least))
+        return cls(vectors @ vectors.T, np.maximum(diagonal, least))
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the product with (d, k) columns."""

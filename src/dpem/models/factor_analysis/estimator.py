@@ -17,7 +17,8 @@ from dpem.estimator.arguments import number, stores_arguments, whole
 from dpem.estimator.base import Adjacency, PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
 from dpem.estimator.summary import Weakness
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.reserve import with_shape
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.gate.plan import Plan, PrivacyUnit
 from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
 from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
@@ -31,10 +32,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dpem.data import Domain, RowSource, Schema
+    from dpem.data import RowSource, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.estimator.summary import Profile
     from dpem.gate.base import Gate
     from dpem.gate.progress import Progress
     from dpem.models.factor_analysis.em import Moment
@@ -194,20 +194,14 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         return PublicFacts(domain, n_rows, names, request, projected)
 
     def _plan(self, public: PublicFacts) -> Plan:
-        request: FactorRequest = public.request
-        plan = self._with_quality(request.plan(**self._terms))
-        if public.n_rows is None:
-            for kind in FactorShape.all_kinds():  # raises before the charge if one of them cannot be planned
-                plan.refined("rest", request.stages(kind, plan.adjacency), by_release=True)
-            return plan
-        shape = FactorShape.allowed(request.n_columns, public.n_rows, plan)
-        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        plan = self._with_quality(public.request.plan(**self._terms))
+        return with_shape(plan, public.request, public.n_rows)
 
     def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
         if public.n_rows is None:
             return
         request: FactorRequest = public.request
-        shape = FactorShape.allowed(request.n_columns, public.n_rows, plan)
+        shape = request.shape(public.n_rows, plan)
         most = request.n_columns if request.basis_shape is None else request.basis_shape[1]
         if not _warn_if_hidden(request.n_components, most, shape, plan) and request.basis_shape is None:
             _, entries = noise_of_factors(request, plan, public.n_rows, self._planned_columns(public))
@@ -225,13 +219,13 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         progress.step("standard errors")
         # Steps of few columns are short, and would only wait for the interpreter's lock.
         n_threads = thread_count(self.n_jobs) if len(fitted.mean) >= _COLUMNS_FOR_THREADS else 1
-        errors = spread_of_draws(self._draws(fitted, factors, projected, random_state), n_threads)
+        errors = deviations_of_draws(self._draws(fitted, factors, projected, random_state), n_threads)
         scale = domain.scale
         units = (scale, scale, scale**2)
         # The mean of rows lies within the bounds.
         found = arrays_of(domain.clip(domain.from_grid(mean * GRID)[None])[0], factors.scaled(scale))
-        spread = {name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)}
-        return found | {"standard_errors_": spread, "n_iter_": n_iter}
+        in_units = {name: error * unit for name, error, unit in zip(_PARTS, errors, units, strict=True)}
+        return found | {"standard_errors_": in_units, "n_iter_": n_iter}
 
     def _run_plain(
         self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
@@ -271,11 +265,9 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         )
         return [Weakness(finding)] if noisy else []
 
-    def _profile(self) -> Profile:
-        return profile_of(self)
-
-    def _figures(self) -> dict[str, Any]:
-        return figures_of(self)
+    _profile = profile_of
+    _figures = figures_of
+    _spread = spread_of
 
     def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
         if probabilities:
@@ -286,14 +278,11 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         scores = self.transform(rows)
         return scores, [f"factor {j + 1}" for j in range(scores.shape[1])]
 
-    def _spread(self) -> dict[str, float]:
-        return spread_of(self)
-
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
         columns = self._planned_columns(public, spread)
         granted, noise = noise_of_factors(public.request, plan, n_rows, columns)
         return Forecast(
-            plan, {"factors that stand out": self.n_components}, granted, noise, columns.assumption
+            plan, {"factors that stand out": self.n_components}, granted, tuple(noise), columns.assumption
         )
 
     def _fit_factors(
@@ -344,9 +333,6 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
             yield partial(draw, fitted.redraw(random_state))
 
-    def _public_domain(self, n_columns: int) -> Domain:
-        return self._domain(n_columns, keep_distances=self.basis is not None)
-
     # -- files -------------------------------------------------------------------------------------------
 
     def _saved_parameters(self) -> dict[str, Any]:
@@ -363,7 +349,6 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         if basis is not None:
             self.basis = orthonormal_basis(basis, self.n_features_in_)
         super()._restore_arrays(arrays)
-        self._restore_standard_errors(arrays)
 
     def _saved_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = super()._saved_shapes()
@@ -428,10 +413,9 @@ def factors_allowed(
     """
     n, d = _validate.integer(n_rows, "n_rows"), _validate.integer(n_columns, "n_columns")
     unit = PrivacyUnit(_validate.integer(rows_per_person, "rows_per_person"))
-    plan = FactorRequest(1, d).plan(
-        epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit
-    )
-    return _allowed(d, FactorShape.allowed(d, n, plan))
+    request = FactorRequest(1, d)
+    plan = request.plan(epsilon=epsilon, delta=delta, adjacency=Adjacency.parse(adjacency), unit=unit)
+    return _allowed(d, request.shape(n, plan))
 
 
 def _allowed(n_columns: int, shape: FactorShape) -> int:

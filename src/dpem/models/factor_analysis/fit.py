@@ -16,10 +16,11 @@ import numpy as np
 from dpem._threads import one_thread
 from dpem.data.domain import GRID, onto_grid
 from dpem.fitting.ball import Ball, first_ball, narrower_ball
+from dpem.fitting.reserve import RESERVED, plan_of_first
 from dpem.fitting.shrinkage import clear_part, noise_edge, relative_sensitivity
-from dpem.gate.plan import Plan, Stage, StageName
+from dpem.gate.plan import Stage, StageName
 from dpem.models.factor_analysis.em import LARGEST_DENSE, DenseMoment, fit_factors
-from dpem.models.factor_analysis.one_round import MomentRound, Spread
+from dpem.models.factor_analysis.one_round import Estimate, MomentRound
 from dpem.statistics.frame_sizes import FrameSizes
 from dpem.statistics.gaussian import FrameMoments
 from dpem.statistics.simple import ColumnSquares, DistanceHistogram, RelativeSums
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     from dpem.estimator.base import PublicRandom
     from dpem.gate.base import Gate
-    from dpem.gate.plan import Terms
+    from dpem.gate.plan import Plan, Terms
     from dpem.gate.progress import Progress
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.factor_analysis.em import Factors, Moment
@@ -45,7 +46,6 @@ __all__ = ["FactorRequest", "FactorShape", "FittedMoment", "fit_moment"]
 _RADIUS, _CENTRE, _SPREAD, _SCALE = 0.05, 0.06, 0.03, 0.06
 _MOMENTS = {4: (0.07, 0.10, 0.18, 0.45), 2: (0.30, 0.50), 1: (0.80,)}
 _SIZE = {4: 0.015, 2: 0.03, 1: 0.04}
-_RESERVED = "rest"
 _HELD = 0.9  # share of the rows within the first two radii
 _STEPS_ON_THE_WAY, _MOST_STEPS = 200, 2000  # of EM, before the last moment and on it
 _LEAST_SIZE = 0.05  # smaller sizes are noise
@@ -93,19 +93,27 @@ class FactorRequest:
         return weights / weights.sum(), groups
 
     def plan(self, **terms: Unpack[Terms]) -> Plan:
-        """Return a plan of the first stage and one that reserves the rest of the budget.
-
-        The reserved stage is refined once the number of rows is known.
-        """
+        """Return the plan of the first radius; the rest is refined once the number of rows is known."""
         first = DistanceHistogram(np.zeros((1, self.n_columns)), np.ones(1)).sensitivity(terms["adjacency"])
-        stages = [Stage("radius", _RADIUS, first), Stage(_RESERVED, 1 - _RADIUS, first)]
-        return Plan.build(stages, **terms)
+        return plan_of_first("radius", _RADIUS, first, **terms)
+
+    def shape(self, n_rows: float, plan: Plan) -> FactorShape:
+        """Choose by nu = Delta d sqrt(2 d) / (n mu): if noise hides everything, one release is best."""
+        mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
+        one_row = relative_sensitivity(plan) * self.n_columns
+        level = noise_edge(one_row / (n_rows * mu), self.n_columns)
+        rounds = 4 if level < 1.5 else 2 if level < 3 else 1
+        return FactorShape(1 if self.n_columns > LARGEST_DENSE else rounds, level)
+
+    def shapes(self) -> list[FactorShape]:
+        """Return a shape for each number of rounds that a released value may choose."""
+        return [FactorShape(rounds, 1.0) for rounds in _MOMENTS]
 
     def stages(self, shape: FactorShape, adjacency: Adjacency) -> list[Stage]:
         """Return the stages after the first."""
         # Any frame, centre and radius will do: sensitivities do not depend on them.
         origin = np.zeros(self.n_columns)
-        frame = Spread(origin, np.ones(self.n_columns)).components(0.0)
+        frame = Estimate(origin, np.ones(self.n_columns)).components(0.0)
         statistics: dict[str, RowStatistic] = {
             "centre": RelativeSums(origin[None], 1.0, 0.0),
             "spread": DistanceHistogram(origin[None], np.ones(1)),
@@ -139,20 +147,6 @@ class FactorShape:
 
     rounds: int
     noise_level: float
-
-    @classmethod
-    def allowed(cls, n_columns: int, n_rows: float, plan: Plan) -> FactorShape:
-        """Choose by nu = Delta d sqrt(2 d) / (n mu): if noise hides everything, one release is best."""
-        mu = plan.budget.mu * math.sqrt(sum(_MOMENTS[4]))
-        one_row = relative_sensitivity(plan) * n_columns
-        level = noise_edge(one_row / (n_rows * mu), n_columns)
-        rounds = 4 if level < 1.5 else 2 if level < 3 else 1
-        return cls(1 if n_columns > LARGEST_DENSE else rounds, level)
-
-    @classmethod
-    def all_kinds(cls) -> list[FactorShape]:
-        """Return a shape for each number of rounds that a released value may choose."""
-        return [cls(rounds, 1.0) for rounds in _MOMENTS]
 
     @property
     def factors(self) -> float:
@@ -199,24 +193,24 @@ def fit_moment(
 ) -> FittedMoment:
     """Run all stages. If the number of rows is private, the first stage estimates it and shapes the rest."""
     progress.step("radius")
-    frame = first_ball(gate, request.n_columns, n_rows, _HELD, "radius")
-    n = gate.n_rows = frame.n_rows
-    shape = FactorShape.allowed(request.n_columns, n, gate.plan)
+    ball = first_ball(gate, request.n_columns, n_rows, _HELD, "radius")
+    n = gate.n_rows = ball.n_rows
+    shape = request.shape(n, gate.plan)
     if n_rows is None:
-        gate.refine(_RESERVED, request.stages(shape, gate.plan.adjacency))
+        gate.refine(RESERVED, request.stages(shape, gate.plan.adjacency))
     progress.step("scale")
     with one_thread():
-        spread = _first_spread(gate, request, frame)
+        estimate = _first_estimate(gate, request, ball)
     factors, n_iter = None, 0
     for j in range(1, shape.rounds + 1):
         progress.step(f"moment {j} of {shape.rounds}")
         with one_thread():  # the bits of eigenvalues and inverses depend on the number of threads
-            size, size_noise = _size(gate, StageName("size", j), spread, n)
-            spread = spread.times(size)
+            size, size_noise = _size(gate, StageName("size", j), estimate, n)
+            estimate = estimate.times(size)
             step = MomentRound.build(
                 gate.plan,
                 StageName("moment", j),
-                spread,
+                estimate,
                 n,
                 widening=shape.widening,
                 n_components=request.n_components,
@@ -235,30 +229,30 @@ def fit_moment(
                     least_noise=least_noise,
                     max_iter=_MOST_STEPS if last else _STEPS_ON_THE_WAY,
                 )
-                spread = Spread(mean, factors.covariance)
+                estimate = Estimate(mean, factors.covariance)
             elif isinstance(moment, DenseMoment):
-                spread = Spread(mean, moment.matrix)
+                estimate = Estimate(mean, moment.matrix)
     size = 1.0
     if shape.rounds > 1:
         with one_thread():
-            size, _ = _size(gate, "size", spread, n)
+            size, _ = _size(gate, "size", estimate, n)
         size = min(size, 1 / max(float(moment.diagonal.sum()), 1e-300))  # rows lie in the unit ball
     return FittedMoment(mean, moment, factors, n_iter, size, least_noise, shape.rounds == 1, step, released)
 
 
-def _first_spread(gate: Gate, request: FactorRequest, frame: Ball) -> Spread:
+def _first_estimate(gate: Gate, request: FactorRequest, ball: Ball) -> Estimate:
     """Release a centre within the first radius, a radius about it, and the width of each column."""
-    d, n = request.n_columns, frame.n_rows
-    sums = RelativeSums(frame.centre[None], frame.radius, 0.0)
+    d, n = request.n_columns, ball.n_rows
+    sums = RelativeSums(ball.centre[None], ball.radius, 0.0)
     released = gate.release("centre", sums)
-    unit = frame.radius / (sums.unit * n)
+    unit = ball.radius / (sums.unit * n)
     centre, noise = released.values[1:] * unit, float(released.noise_stddev[1]) * unit
     centre = onto_grid((centre * clear_part(centre, noise))[None])[0]
-    reach = min(2 * frame.radius, GRID + float(np.sqrt(centre @ centre)))
-    frame = narrower_ball(gate, Ball(centre, reach, n), _HELD, "spread")
+    reach = min(2 * ball.radius, GRID + float(np.sqrt(centre @ centre)))
+    ball = narrower_ball(gate, Ball(centre, reach, n), _HELD, "spread")
 
     weights, groups = request.expected
-    expected = (frame.radius / GRID) ** 2 * weights
+    expected = (ball.radius / GRID) ** 2 * weights
     # Gaussian columns of the expected width have squares of norm about sqrt(3 d).
     clip = min(2 * math.sqrt(3 * d), d + 3 * math.sqrt(2 * d))
     squares = ColumnSquares(centre, np.sqrt(expected) * GRID, clip)
@@ -267,18 +261,18 @@ def _first_spread(gate: Gate, request: FactorRequest, frame: Ball) -> Spread:
     relative = _relative_variances(
         released.values * unit, float(released.noise_stddev[0]) * unit, weights, groups
     )
-    return Spread(centre / GRID, np.maximum(expected * relative, 1e-12)).times(1.0)
+    return Estimate(centre / GRID, np.maximum(expected * relative, 1e-12)).times(1.0)
 
 
 def _relative_variances(
-    raw: NDArray[np.float64], noise: float, weights: NDArray[np.float64], groups: list[NDArray[np.intp]]
+    noisy: NDArray[np.float64], noise: float, weights: NDArray[np.float64], groups: list[NDArray[np.intp]]
 ) -> NDArray[np.float64]:
     """Shrink noisy variances, relative to the expected ones, towards their groups and these to their mean.
 
     A value moves only if it stands out of the noise clearly. The move is shrunk as if values deviated by
     about their own size.
     """
-    whole = float(weights @ raw / weights.sum())
+    whole = float(weights @ noisy / weights.sum())
     floor = noise * float(np.sqrt(weights @ weights)) / weights.sum()
     whole = min(max(whole, floor), 4.0)
 
@@ -287,24 +281,24 @@ def _relative_variances(
         return np.asarray(to + kept * (np.maximum(values, 0) - to) * whole**2 / (whole**2 + noise**2))
 
     sizes = np.array([len(group) for group in groups])
-    means = shrunk(np.array([raw[group].mean() for group in groups]), whole, noise / np.sqrt(sizes))
+    means = shrunk(np.array([noisy[group].mean() for group in groups]), whole, noise / np.sqrt(sizes))
     means = np.maximum(means, 0.02 * whole)
-    result = np.empty_like(raw)
+    result = np.empty_like(noisy)
     for group, mean in zip(groups, means, strict=True):
         least = max(0.02 * mean, 0.3 * min(noise, mean))
-        result[group] = np.maximum(shrunk(raw[group], mean, np.full(len(group), noise)), least)
+        result[group] = np.maximum(shrunk(noisy[group], mean, np.full(len(group), noise)), least)
     return result
 
 
-def _size(gate: Gate, stage: str, spread: Spread, n: float) -> tuple[float, float]:
+def _size(gate: Gate, stage: str, estimate: Estimate, n: float) -> tuple[float, float]:
     """Release the factor on a covariance for which |z|^2 is d on average; return it and its noise.
 
     The |z|^2 of a row is capped: at three times the average, or higher if noise allows, because tails matter.
     """
-    d = len(spread.mean)
+    d = len(estimate.mean)
     planned = gate.plan.stage(stage)
     cap = min(20.0, max(3.0, 0.02 * n / (gate.plan.unit.rows_per_person * planned.noise_multiplier)))
-    statistic = FrameSizes(spread.components(0.0), cap * d)
+    statistic = FrameSizes(estimate.components(0.0), cap * d)
     mean, noise = statistic.mean(gate.release(stage, statistic), n)
     excess = mean / d - 1
     return max(_LEAST_SIZE, 1 + clear_part(np.array([excess]), noise / d) * excess), noise / d

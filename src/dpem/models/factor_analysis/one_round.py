@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.factor_analysis.em import Moment
 
-__all__ = ["MomentRound", "Spread"]
+__all__ = ["Estimate", "MomentRound"]
 
 COUNT_SCALE = 0.2  # s / tau: the weight of the mean in a release
 _LARGEST_EDGE = 2.0  # of the noise's spectrum in a frame; with more, the frame is widened
@@ -37,7 +37,7 @@ _NARROWEST, _WIDEST = 1e-12, 4.0  # range of variances in the unit ball
 
 
 @dataclass(frozen=True, eq=False)
-class Spread:
+class Estimate:
     """A mean (d,) and a covariance: a matrix (d, d), or only its diagonal (d,)."""
 
     mean: NDArray[np.float64]
@@ -55,10 +55,10 @@ class Spread:
         """The variances of the columns."""
         return self.covariance if self.covariance.ndim == 1 else np.diagonal(self.covariance)
 
-    def times(self, factor: float) -> Spread:
+    def times(self, factor: float) -> Estimate:
         """Multiply the covariance by a factor, at most as far as rows in the unit ball allow."""
         largest = 1 / max(float(self.variances.sum()), 1e-300)
-        return Spread(self.mean, np.asarray(self.covariance * min(factor, largest)))
+        return Estimate(self.mean, np.asarray(self.covariance * min(factor, largest)))
 
     def factor(self, ridge: float) -> NDArray[np.float64]:
         """Return a lower factor of the covariance with `ridge` added to its diagonal."""
@@ -85,7 +85,7 @@ class MomentRound:
 
     Attributes
     ----------
-    before : Spread
+    before : Estimate
         The current estimate, with its size corrected.
     n_rows : float
         Number of rows.
@@ -101,7 +101,7 @@ class MomentRound:
         Whether there is only one round, because noise is large.
     """
 
-    before: Spread
+    before: Estimate
     n_rows: float
     ridge: float
     statistic: FrameMoments
@@ -114,7 +114,7 @@ class MomentRound:
         cls,
         plan: Plan,
         stage: str,
-        before: Spread,
+        before: Estimate,
         n_rows: float,
         *,
         widening: float,
@@ -195,20 +195,20 @@ class MomentRound:
         difference = spectrum_above_noise(second - base, noise, _ENOUGH_ALONE if self.single else 1)
         inside = _at_least(base + difference, base, least)
         matrix = symmetric(factor @ inside @ factor.T)
-        # Variances of columns are far more precise than those of directions: take them from the raw diagonal.
-        raw = np.einsum("ij,jk,ik->i", factor, second, factor)
-        wanted = self._variances(raw, noise * (factor**2).sum(axis=1), size)
+        # Variances of columns are far more precise than those of directions: take the noisy diagonal.
+        noisy = np.einsum("ij,jk,ik->i", factor, second, factor)
+        wanted = self._variances(noisy, noise * (factor**2).sum(axis=1), size)
         stretch = np.sqrt(wanted / np.diagonal(matrix))
         return mean, DenseMoment(matrix * stretch[:, None] * stretch)
 
     def _variances(
-        self, raw: NDArray[np.float64], noise: NDArray[np.float64], size: float
+        self, noisy: NDArray[np.float64], noise: NDArray[np.float64], size: float
     ) -> NDArray[np.float64]:
         before = self.before.variances * (1.0 if self.sized and size < 1 else size)
-        kept = _trust(size) * clear_part(raw - before, noise)
+        kept = _trust(size) * clear_part(noisy - before, noise)
         # A column far narrower than its noise carries no information, unless it turns out to be far wider.
-        shown = np.maximum(before, raw - 2 * noise) ** 2
-        moved = before + kept * shown / (shown + noise**2) * (np.maximum(raw, 0.0) - before)
+        shown = np.maximum(before, noisy - 2 * noise) ** 2
+        moved = before + kept * shown / (shown + noise**2) * (np.maximum(noisy, 0.0) - before)
         return _within_ball(np.maximum(moved, _LEAST_OF_COLUMN * before))
 
     def _leading(
@@ -225,8 +225,8 @@ class MomentRound:
             second, noise = second / size, noise / size
         else:
             diagonal = size * diagonal
-        raw = np.diagonal(second) * widths**2
-        wanted = self._variances(raw, noise * widths**2, size)
+        noisy = np.diagonal(second) * widths**2
+        wanted = self._variances(noisy, noise * widths**2, size)
         columns = np.arange(d)
         second[columns, columns] -= diagonal
         edge = noise_edge(noise, d)

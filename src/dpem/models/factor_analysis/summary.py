@@ -17,7 +17,6 @@ from dpem.estimator.summary import (
     values_of,
 )
 from dpem.fitting.shrinkage import relative_sensitivity
-from dpem.models.factor_analysis.fit import FactorShape
 from dpem.models.factor_analysis.one_round import COUNT_SCALE
 from dpem.statistics.gaussian import kept_variance
 
@@ -36,7 +35,7 @@ def noise_of_factors(
 ) -> tuple[dict[str, int], list[ExpectedNoise]]:
     """Return the numbers of factors and rounds, and the noise of means, deviations and correlations."""
     d = request.n_columns
-    shape = FactorShape.allowed(d, n_rows, plan)
+    shape = request.shape(n_rows, plan)
     squared = max(d + shape.widening * math.sqrt(2 * d), d / 2)
     multiplier = plan.numbered("moment")[-1].noise_multiplier
     sigma = relative_sensitivity(plan) * multiplier * squared * (1 + COUNT_SCALE**2) / n_rows

@@ -23,9 +23,10 @@ from dpem.estimator.saved_arrays import (
     require_laws,
     require_numbers,
 )
-from dpem.fitting.standard_errors import spread_of_draws
+from dpem.fitting.reserve import with_shape
+from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
-from dpem.models.gaussian_mixture.fit import MixtureRequest, MixtureShape, fit_mixture
+from dpem.models.gaussian_mixture.fit import MixtureRequest, fit_mixture
 from dpem.models.gaussian_mixture.missing import expected_rows
 from dpem.models.gaussian_mixture.plain import fit_plain
 from dpem.models.gaussian_mixture.score import PrivateScoreMixin
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from dpem.data import Domain, RowSource, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.estimator.summary import Profile, Weakness
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
     from dpem.gate.progress import Progress
@@ -251,14 +251,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         return replace(public, grid=IncompleteRows(public.numeric_domain)) if self._allows_missing else public
 
     def _plan(self, public: PublicFacts) -> Plan:
-        request: MixtureRequest = public.request
-        plan = self._with_quality(request.plan(**self._terms))
-        if public.n_rows is None:  # raises before the charge if a shape that n may choose cannot be planned
-            for shape in MixtureShape.extremes(request):
-                plan.refined("rest", request.stages(shape, plan.adjacency), by_release=True)
-            return plan
-        shape = MixtureShape.allowed(request, public.n_rows, plan)
-        return plan.refined("rest", request.stages(shape, plan.adjacency), by_release=False)
+        plan = self._with_quality(public.request.plan(**self._terms))
+        return with_shape(plan, public.request, public.n_rows)
 
     def _warn_of_plan(self, public: PublicFacts, plan: Plan) -> None:
         if public.n_rows is None:
@@ -284,7 +278,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         draws = (partial(in_units, fitted.redraw(random_state)) for _ in range(_DRAWS))
         # Steps of few columns are short, and would only wait for the interpreter's lock.
         n_threads = thread_count(self.n_jobs) if domain.n_columns >= _COLUMNS_FOR_THREADS else 1
-        errors = dict(zip(_PARTS, spread_of_draws(draws, n_threads), strict=True))
+        errors = dict(zip(_PARTS, deviations_of_draws(draws, n_threads), strict=True))
         gate.n_rows = fitted.pool.n_rows
         state, wide, scale = fitted.state, fitted.background, domain.scale
         background = BackgroundComponents.none(domain.n_columns)
@@ -317,25 +311,16 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         errors = {name: np.zeros_like(value) for name, value in zip(_PARTS, parts, strict=True)}
         return _found(parts, errors, BackgroundComponents.none(source.n_columns), plain.n_iter)
 
-    def _weaknesses(self) -> list[Weakness]:
-        return weaknesses_of(self)
-
-    def _remarks(self) -> list[str]:
-        return remarks_of(self)
-
-    def _profile(self) -> Profile:
-        return profile_of(self)
-
-    def _figures(self) -> dict[str, Any]:
-        return figures_of(self)
-
-    def _spread(self) -> dict[str, float]:
-        return spread_of(self)
+    _weaknesses = weaknesses_of
+    _remarks = remarks_of
+    _profile = profile_of
+    _figures = figures_of
+    _spread = spread_of
 
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
         columns = self._planned_columns(public, spread)
         granted, noise = noise_of_mixture(public.request, plan, n_rows, columns)
-        return Forecast(plan, {"components": self.n_components}, granted, noise, columns.assumption)
+        return Forecast(plan, {"components": self.n_components}, granted, tuple(noise), columns.assumption)
 
     def _in_units(
         self, state: MixtureState, domain: Domain
@@ -426,7 +411,6 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         self.background_ = BackgroundComponents(
             *(arrays[f"background_{name}"] for name in ("weights", "means", "covariances"))
         )
-        self._restore_standard_errors(arrays)
         weights, _, covariances = self._all_components()
         require_laws("background_weights", weights)
         require_covariances("covariances_", covariances)
@@ -449,7 +433,7 @@ def _found(
 
 def _warn_if_fewer(request: MixtureRequest, n_rows: float, plan: Plan) -> None:
     """Warn, from public numbers or the noisy number of rows, if noise allows fewer components."""
-    shape = MixtureShape.allowed(request, n_rows, plan)
+    shape = request.shape(n_rows, plan)
     if shape.n_components == request.n_components:
         return
     needed = plan.epsilon_for_mu(shape.mu_for_all)

@@ -19,8 +19,10 @@ from dpem.fitting.ball import Ball
 from dpem.fitting.centres import fit_centres, kmeans_stages
 from dpem.fitting.loop import run_em
 from dpem.fitting.projection import count_weights
+from dpem.fitting.reserve import RESERVED, plan_of_first
+from dpem.fitting.shrinkage import relative_sensitivity
 from dpem.gate.mapped_rows import MappedRowsGate
-from dpem.gate.plan import Plan, Stage, StageName
+from dpem.gate.plan import Stage, StageName
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
 from dpem.models.gaussian_mixture.pool import Pool, PoolRound, frame_limits
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
 
     from dpem.estimator.base import PublicRandom
     from dpem.gate.base import Gate
-    from dpem.gate.plan import Terms
+    from dpem.gate.plan import Plan, Terms
     from dpem.gate.progress import Progress
     from dpem.privacy.neighbours import Adjacency
     from dpem.statistics.gaussian import Covariance
@@ -53,7 +55,6 @@ _LARGEST_BACKGROUND = {False: 0.5, True: 0.4}
 _LARGEST_NOISE = 0.4  # of a component's covariance, relative to it; more would hide the component
 _FEWEST_OF_MORE = 3  # if noise allows fewer components than requested, two are no better than one
 _SMALLEST = 0.08  # smallest eigenvalue relative to the pooled one, at a noise level of 1
-_RESERVED = "rest"
 _REACH = 10.0  # radius of the start, in pooled standard deviations
 _LEAST_BACKGROUND = 0.1  # smallest weight of the background, relative to its first weight
 
@@ -71,13 +72,29 @@ class MixtureRequest:
     incomplete: bool = False  # whether rows may have missing cells
 
     def plan(self, **terms: Unpack[Terms]) -> Plan:
-        """Return a plan of the first stage and one that reserves the rest of the budget.
-
-        The reserved stage is refined once the number of rows is known.
-        """
+        """Return the plan of the first round; the rest is refined once the number of rows is known."""
         first = self._pool_sensitivity(terms["adjacency"], first=True)
-        stages = [Stage(StageName("pool", 1), _FIRST_POOL, first), Stage(_RESERVED, 1 - _FIRST_POOL, first)]
-        return Plan.build(stages, **terms)
+        return plan_of_first(StageName("pool", 1), _FIRST_POOL, first, **terms)
+
+    def shape(self, n_rows: float, plan: Plan) -> MixtureShape:
+        """Choose by nu(K) = Delta / mu K / n sqrt(2 d), with Delta = sqrt 2 (s^2 + tau^2) (replace-one)."""
+        tau, s = frame_limits(self.n_columns)
+        delta = relative_sensitivity(plan) * (s * s + tau * tau)
+        mu = plan.budget.mu
+        # Norm of the noise of a full covariance; for simpler forms the noise of the mean is as large.
+        norm = math.sqrt(2 * self.n_columns)
+        per_component = delta / mu / n_rows * (norm if self.covariance == "full" else min(norm, 2.0))
+        k = int(np.clip(math.floor(_LARGEST_NOISE / per_component), 1, self.n_components))
+        if k < min(self.n_components, _FEWEST_OF_MORE):
+            k = 1
+        nu = k * per_component
+        steps = self.iterations or int(np.clip(round(_STEPS / math.sqrt(nu)), _FEWEST, _MOST))
+        return MixtureShape(k, steps, nu, mu * self.n_components * per_component / _LARGEST_NOISE)
+
+    def shapes(self) -> list[MixtureShape]:
+        """Return the shapes with the smallest shares of the budget that a released value may choose."""
+        steps = self.iterations or _MOST
+        return [MixtureShape(k, steps, 1.0, 1.0) for k in sorted({1, self.n_components})]
 
     def stages(self, shape: MixtureShape, adjacency: Adjacency) -> list[Stage]:
         """Return the stages after the first, for a mixture of this shape."""
@@ -142,29 +159,6 @@ class MixtureShape:
     noise_level: float
     mu_for_all: float
 
-    @classmethod
-    def allowed(cls, request: MixtureRequest, n_rows: float, plan: Plan) -> MixtureShape:
-        """Choose by nu(K) = Delta / mu K / n sqrt(2 d), with Delta = sqrt 2 (s^2 + tau^2) (replace-one)."""
-        tau, s = frame_limits(request.n_columns)
-        one = math.sqrt(2) if plan.adjacency.n_rows_public else 1.0
-        delta = one * plan.unit.rows_per_person * (s * s + tau * tau)
-        mu = plan.budget.mu
-        # Norm of the noise of a full covariance; for simpler forms the noise of the mean is as large.
-        norm = math.sqrt(2 * request.n_columns)
-        per_component = delta / mu / n_rows * (norm if request.covariance == "full" else min(norm, 2.0))
-        k = int(np.clip(math.floor(_LARGEST_NOISE / per_component), 1, request.n_components))
-        if k < min(request.n_components, _FEWEST_OF_MORE):
-            k = 1
-        nu = k * per_component
-        steps = request.iterations or int(np.clip(round(_STEPS / math.sqrt(nu)), _FEWEST, _MOST))
-        return cls(k, steps, nu, mu * request.n_components * per_component / _LARGEST_NOISE)
-
-    @classmethod
-    def extremes(cls, request: MixtureRequest) -> list[MixtureShape]:
-        """Return the shapes with the smallest shares of the budget that a released value may choose."""
-        steps = request.iterations or _MOST
-        return [cls(k, steps, 1.0, 1.0) for k in sorted({1, request.n_components})]
-
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
@@ -192,9 +186,9 @@ def fit_mixture(
     adjacency = gate.plan.adjacency
     pool = _pool_round(gate, request, StageName("pool", 1), n_rows, None, progress)
     n = pool.n_rows
-    shape = MixtureShape.allowed(request, n, gate.plan)
+    shape = request.shape(n, gate.plan)
     if n_rows is None:
-        gate.refine(_RESERVED, request.stages(shape, adjacency))
+        gate.refine(RESERVED, request.stages(shape, adjacency))
     for stage in gate.plan.numbered("pool")[1:]:
         pool = _pool_round(gate, request, stage.name, n, pool, progress)
     weight = request.background_weight
@@ -208,13 +202,13 @@ def fit_mixture(
         request.covariance,
         *frame_limits(request.n_columns),
         smallest_eigenvalue=smallest,
-        average_from=shape.iterations // 2,
+        n_steps=shape.iterations,
         least_background=_LEAST_BACKGROUND * weight / 2,
         largest_background=_LARGEST_BACKGROUND[shape.n_components > 1],
         incomplete=request.incomplete,
     )
     state, before, released = run_em(gate, step, start, gate.plan.numbered("em"), progress)
-    noise = released.noise_stddev * step.noise_of_average(before, state)
+    noise = released.noise_stddev * state.average.noise_of_last
 
     def redraw(random_state: PublicRandom) -> Callable[[], MixtureState]:
         return partial(step.m_step, before, released.with_more_noise(random_state.normal(0.0, noise)))

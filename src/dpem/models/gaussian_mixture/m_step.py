@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpem.fitting.averaging import DecayingAverage, is_averaged
 from dpem.fitting.projection import cholesky, count_weights, symmetric
 from dpem.models.gaussian_mixture.pool import james_stein, shrunk_covariance
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents, kept_variance, noise_entries
 from dpem.statistics.gaussian_missing import IncompleteMoments
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
@@ -35,7 +34,6 @@ __all__ = [
 
 LARGEST_EIGENVALUE = 4.0  # of a component's covariance, in the pooled frame
 _LARGEST_STEP = 1.5  # of a mean in its frame, over sqrt(d)
-_FORGET = 0.8  # factor on the weight of earlier moments at every step of the second half
 _SMALL_FRAME = 0.15  # eigenvalues in a frame do not fall below this in one step
 
 
@@ -67,10 +65,8 @@ class MixtureState:
     covariances: NDArray[np.float64]
     background: NDArray[np.float64]  # weights of the background in the whole density
     step: int = 0
-    moments: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # raw, (k, d + 1, d + 1)
-    others: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # counts of the background
-    memory: float = 0.0  # weight of the average
-    memory_variance: float = 0.0  # variance of its noise, times memory^2
+    # Of the moments in units of the ball, (k, d + 1, d + 1), and of the counts of the background.
+    average: DecayingAverage = field(default_factory=DecayingAverage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,8 +83,8 @@ class MixtureStep:
         Clipping radius tau and count scale s of the frames.
     smallest_eigenvalue : float
         Smallest eigenvalue of a component's covariance in the pooled frame; noise hides smaller ones.
-    average_from : int
-        First step at which moments are averaged with past ones.
+    n_steps : int
+        Number of steps. In the second half, moments are averaged with those of the steps before.
     least_background, largest_background : float
         Smallest weight of each background component, and largest weight of all together. There is no
         background if the first is zero.
@@ -102,7 +98,7 @@ class MixtureStep:
     clip: float
     count_scale: float
     smallest_eigenvalue: float
-    average_from: int
+    n_steps: int
     least_background: float
     largest_background: float
     incomplete: bool = False
@@ -122,11 +118,6 @@ class MixtureStep:
         moments = IncompleteMoments if self.incomplete else FrameMoments
         return moments(components, k, self.covariance, self.clip, self.count_scale)
 
-    def noise_of_average(self, before: MixtureState, after: MixtureState) -> float:
-        """Return the noise of the averaged moments, relative to the noise from the last release alone."""
-        last = after.memory - (_FORGET * before.memory if before.step >= max(1, self.average_from) else 0.0)
-        return float(np.sqrt(after.memory_variance / last))
-
     # -- M-step --------------------------------------------------------------------------------------------
 
     def m_step(self, parameters: MixtureState, released: ReleasedStatistics) -> MixtureState:
@@ -137,51 +128,32 @@ class MixtureStep:
         moments = framed.moments.copy()
         moments[:, 1:, 1:] /= kept_variance(d, self.clip)
         centres, factors = statistic.components.centres[:k], statistic.components.factors[:k]
-        to_raw = np.zeros((k, d + 1, d + 1))
-        to_raw[:, 0, 0] = 1 / self.count_scale
-        to_raw[:, 1:, 0] = centres / self.count_scale
-        to_raw[:, 1:, 1:] = factors
-        raw = to_raw @ moments @ to_raw.transpose(0, 2, 1)
-        averaged = self._average(parameters, raw, framed.others, framed.noise)
-        noise = np.sqrt(averaged.memory_variance) / averaged.memory
-        from_raw = np.linalg.inv(to_raw)
-        moments = from_raw @ averaged.moments @ from_raw.transpose(0, 2, 1)
-        return self._repair(averaged, moments, centres, factors, noise)
-
-    def _average(
-        self,
-        parameters: MixtureState,
-        raw: NDArray[np.float64],
-        others: NDArray[np.float64],
-        noise: float,
-    ) -> MixtureState:
-        """Average the moments with past ones, with weights by precision that decay from step to step."""
-        weight = noise**-2.0
-        memory, variance = 0.0, 0.0
-        if parameters.step >= max(1, self.average_from):
-            memory, variance = _FORGET * parameters.memory, _FORGET**2 * parameters.memory_variance
-            raw = (parameters.moments * memory + raw * weight) / (memory + weight)
-            others = (parameters.others * memory + others * weight) / (memory + weight)
-        return replace(
-            parameters,
-            step=parameters.step + 1,
-            moments=raw,
-            others=others,
-            memory=memory + weight,
-            memory_variance=variance + weight**2 * noise**2,
+        # Moments of several steps have different frames: average them in units of the ball.
+        to_ball = np.zeros((k, d + 1, d + 1))
+        to_ball[:, 0, 0] = 1 / self.count_scale
+        to_ball[:, 1:, 0] = centres / self.count_scale
+        to_ball[:, 1:, 1:] = factors
+        sums = to_ball @ moments @ to_ball.transpose(0, 2, 1), framed.others
+        average = (
+            parameters.average.add(framed.noise, *sums)
+            if is_averaged(parameters.step, self.n_steps)
+            else DecayingAverage.of(framed.noise, *sums)
         )
+        to_frame = np.linalg.inv(to_ball)
+        moments = to_frame @ average.sums[0] @ to_frame.transpose(0, 2, 1)
+        after = replace(parameters, step=parameters.step + 1, average=average)
+        return self._repair(after, moments, centres, factors)
 
     def _repair(
         self,
-        averaged: MixtureState,
+        parameters: MixtureState,
         moments: NDArray[np.float64],
         centres: NDArray[np.float64],
         factors: NDArray[np.float64],
-        noise: float,
     ) -> MixtureState:
         k, d = centres.shape
-        n = self.pool.n_rows
-        background = self._background(averaged, n)
+        n, noise = self.pool.n_rows, parameters.average.noise
+        background = self._background(parameters.average.sums[1], n)
         total = n * (1 - background.sum())
         counts = moments[:, 0, 0] / self.count_scale**2
         counts = total * count_weights(counts, noise / self.count_scale**2, total)
@@ -202,17 +174,17 @@ class MixtureStep:
         length = np.sqrt((means**2).sum(axis=1, keepdims=True))
         means /= np.maximum(length, 1.0)
         return replace(
-            averaged,
+            parameters,
             weights=counts / counts.sum(),
             means=means,
             covariances=covariances,
             background=background,
         )
 
-    def _background(self, averaged: MixtureState, n: float) -> NDArray[np.float64]:
+    def _background(self, counts: NDArray[np.float64], n: float) -> NDArray[np.float64]:
         if self.least_background == 0:
             return np.zeros(0)
-        share = np.clip(averaged.others / n, self.least_background, self.largest_background)
+        share = np.clip(counts / n, self.least_background, self.largest_background)
         return np.asarray(share * min(1.0, self.largest_background / share.sum()))
 
     def _restrict(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -276,13 +248,3 @@ class MixtureStep:
         values = np.clip(values, self.smallest_eigenvalue, LARGEST_EIGENVALUE)
         bounded = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
         return self._restrict(symmetric(pooled @ bounded @ pooled.T))
-
-
-def noise_of_averages(noises: Sequence[float], average_from: int) -> float:
-    """Return the noise of moments averaged as in `MixtureStep`, given the noise of every step."""
-    memory, variance = 0.0, 0.0
-    for step, noise in enumerate(noises):
-        weight = noise**-2.0
-        kept = _FORGET if step >= max(1, average_from) else 0.0
-        memory, variance = kept * memory + weight, kept**2 * variance + weight
-    return float(np.sqrt(variance) / memory)

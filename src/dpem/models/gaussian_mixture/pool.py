@@ -35,13 +35,13 @@ _NARROWEST = 1e-10  # smallest variance in the unit ball: some hundred grid step
 _CLEAR = 2.0  # standard deviations of noise above which a mean variance counts as detected
 
 
-def frame_limits(n_columns: int, spread: float = 1.0) -> tuple[float, float]:
+def frame_limits(n_columns: int, widening: float = 1.0) -> tuple[float, float]:
     """Return the clipping radius tau and the count scale s of a frame.
 
-    |z|^2 has mean d and standard deviation sqrt(2 d); tau^2 is `spread` standard deviations above the mean,
+    |z|^2 has mean d and standard deviation sqrt(2 d); tau^2 is `widening` standard deviations above the mean,
     so that most of a Gaussian lies within tau. With few columns, counts get more weight.
     """
-    tau = math.sqrt(n_columns + spread * math.sqrt(2 * n_columns))
+    tau = math.sqrt(n_columns + widening * math.sqrt(2 * n_columns))
     return tau, max(_LEAST_COUNT_SCALE, _COUNT_SCALE * n_columns**-0.25) * tau
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,9 @@ from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
 from dpem.fitting.projection import cholesky
 from dpem.gate.single_release import PrivateValue, release_one
-from dpem.statistics.base import require_gaussian
 from dpem.statistics.gaussian import GaussianComponents
 from dpem.statistics.missing_cells import Frame, incomplete_parts
-from dpem.statistics.simple import LINEAR_BITS, interval_sensitivity
+from dpem.statistics.simple import LINEAR_BITS, BoundedNumber
 from dpem.statistics.softmax import softmax
 
 if TYPE_CHECKING:
@@ -31,22 +30,17 @@ if TYPE_CHECKING:
     from dpem.estimator.base import Ledger
     from dpem.gate.released import ReleasedStatistics
     from dpem.models.gaussian_mixture.density import BackgroundComponents
-    from dpem.privacy.neighbours import Adjacency
-    from dpem.privacy.sensitivity import Norm
 
 __all__ = ["KnownLogDensities", "LogDensities", "PrivateScoreMixin"]
 
 
 @dataclass(frozen=True, eq=False)
-class LogDensities:
+class LogDensities(BoundedNumber):
     """Sum of log-densities, clipped to `low` and `high`, on 20 bits; counts rows if private. Eq. (S-8)."""
 
     components: GaussianComponents
     low: float
     high: float
-    counted: bool
-    noise_shape: None = None
-    coarse_bits: int = 0
 
     @classmethod
     def of_mixture(
@@ -68,17 +62,7 @@ class LogDensities:
         low = math.log(weights[-1]) + d / 2 * (math.log(d / (2 * math.pi)) - 1)
         peaks = components.constants
         high = float(peaks.max() + np.log(np.exp(peaks - peaks.max()).sum()))
-        return cls(components, low, max(high, low + 1e-9), counted)
-
-    @property
-    def size(self) -> int:
-        """The number of sums: one, plus one for the count."""
-        return 1 + self.counted
-
-    def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
-        """Return the sensitivity of a sum of numbers in an interval."""
-        require_gaussian(norm)
-        return interval_sensitivity(2.0**LINEAR_BITS, adjacency, counted=self.counted)
+        return cls(components, low, max(high, low + 1e-9), counted=counted)
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Return the sum of scaled log-densities, and the count."""
@@ -99,15 +83,15 @@ class LogDensities:
         part = float(released.values[0]) / 2.0**LINEAR_BITS / n
         # The noise of a private number of rows adds to the error, in proportion to the mean within the
         # interval.
-        spread = 1.0 if n_rows is not None else math.hypot(1.0, part)
-        return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * spread
+        more = 1.0 if n_rows is not None else math.hypot(1.0, part)
+        return self.low + part * (self.high - self.low), float(released.noise_stddev[0]) * unit * more
 
 
 @dataclass(frozen=True, eq=False)
 class KnownLogDensities(LogDensities):
     """`LogDensities` of known cells, in the units of the columns."""
 
-    log_scale: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # of each column
+    log_scale: NDArray[np.float64]  # of each column
 
     @classmethod
     def of_known_cells(
@@ -130,7 +114,7 @@ class KnownLogDensities(LogDensities):
         highest = 0.5 * np.log(precisions / (2 * math.pi)) - log_scale
         peaks = np.log(weights) + np.maximum(highest, 0.0).sum(axis=1)
         high = float(peaks.max() + np.log(np.exp(peaks - peaks.max()).sum()))
-        return cls(components, low, max(high, low + 1e-9), counted, log_scale=log_scale)
+        return cls(components, low, max(high, low + 1e-9), counted=counted, log_scale=log_scale)
 
     @cached_property
     def _frames(self) -> list[Frame]:
@@ -239,7 +223,7 @@ class PrivateScoreMixin:
             statistic,
             value,
             purpose="private_score",
-            map_rows=IncompleteRows if self._allows_missing else None,
+            grid_of=IncompleteRows if self._allows_missing else None,
             missing=self._allows_missing,
             epsilon=epsilon,
             delta=delta,

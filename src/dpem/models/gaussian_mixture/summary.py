@@ -17,9 +17,8 @@ from dpem.estimator.summary import (
     schema_of,
     values_of,
 )
+from dpem.fitting.averaging import noise_after
 from dpem.fitting.shrinkage import relative_sensitivity
-from dpem.models.gaussian_mixture.fit import MixtureShape
-from dpem.models.gaussian_mixture.m_step import noise_of_averages
 from dpem.models.gaussian_mixture.pool import frame_limits
 from dpem.statistics.gaussian import kept_variance
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["figures_of", "noise_of_mixture", "profile_of", "remarks_of", "spread_of", "weaknesses_of"]
 
-LARGEST_BACKGROUND = 0.1
+WEAK_BACKGROUND = 0.1
 
 
 def noise_of_mixture(
@@ -45,13 +44,12 @@ def noise_of_mixture(
     sigma / (sqrt 2 s n_k), and that of its variance sigma / n_k, the last two in units of the component's own
     standard deviation.
     """
-    shape = MixtureShape.allowed(request, n_rows, plan)
+    shape = request.shape(n_rows, plan)
     d, k = request.n_columns, shape.n_components
     tau, s = frame_limits(d)
     per_unit = relative_sensitivity(plan) * (s * s + tau * tau)
     steps = plan.numbered("em")
-    noises = [per_unit * stage.noise_multiplier for stage in steps]
-    sigma = noise_of_averages(noises, len(steps) // 2)
+    sigma = noise_after([per_unit * stage.noise_multiplier for stage in steps])
     count = n_rows / k
     variance = sigma / count / kept_variance(d, tau)
     if request.covariance == "spherical":
@@ -97,7 +95,7 @@ def remarks_of(model: GaussianMixture) -> list[str]:
 def weaknesses_of(model: GaussianMixture) -> list[Weakness]:
     """Compare the noise of means with the spread of components, and the background with its limit.
 
-    A background above `LARGEST_BACKGROUND` means that the components miss rows, such as the tail of a skewed
+    A background above `WEAK_BACKGROUND` means that the components miss rows, such as the tail of a skewed
     column: their means and covariances are then those of the other rows, and no standard error shows it. The
     limit was chosen on generated tables of 1, 2 and 5 columns with 1000 to 20,000 rows at epsilon 0.3 and 1.
     With enough budget, Gaussian rows and mixtures leave up to 6 % to the background; exponential rows and
@@ -115,7 +113,7 @@ def weaknesses_of(model: GaussianMixture) -> list[Weakness]:
         )
         found.append(Weakness(finding))
     share = background_share(model)
-    if share > LARGEST_BACKGROUND:
+    if share > WEAK_BACKGROUND:
         finding = (
             f"The background holds {share:.1%} of all rows: no component describes them, for example the "
             f"tail of a skewed column. Means and covariances leave these rows out, and standard errors do "

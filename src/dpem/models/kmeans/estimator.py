@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dpem.data import RowSource, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.estimator.summary import Profile
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
     from dpem.gate.progress import Progress
@@ -194,11 +193,11 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             progress,
             box=domain.grid_box,
         )
-        spread = standard_errors(model, before, released, random_state)
+        errors = standard_errors(model, before, released, random_state)
         gate.n_rows = model.ball.n_rows
         return {
             "cluster_centers_": domain.clip(domain.from_grid(centres)),
-            "standard_errors_": {"cluster_centers": spread * (domain.scale / GRID)},
+            "standard_errors_": {"cluster_centers": errors * (domain.scale / GRID)},
             "n_iter_": gate.plan.stage("lloyd").repeats,
         }
 
@@ -244,20 +243,13 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         )
         return [Weakness(finding)] if weak else []
 
-    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
-        super()._restore_arrays(arrays)
-        self._restore_standard_errors(arrays)
-
-    def _profile(self) -> Profile:
-        return profile_of(self)
-
-    def _figures(self) -> dict[str, Any]:
-        return figures_of(self)
+    _profile = profile_of
+    _figures = figures_of
 
     def _expected(self, public: PublicFacts, plan: Plan, n_rows: int, spread: Any) -> Forecast:
         columns = self._planned_columns(public, spread)
         granted, noise = noise_of_centres(plan, self.n_clusters, n_rows, columns, public.numeric_domain)
-        return Forecast(plan, {"clusters": self.n_clusters}, granted, noise, columns.assumption)
+        return Forecast(plan, {"clusters": self.n_clusters}, granted, tuple(noise), columns.assumption)
 
 
 def _warn_of_weak_signal(n_rows: int, k: int, plan: Plan) -> bool:

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from dpem.data import Column, Schema
     from dpem.estimator.arguments import Constraints
     from dpem.estimator.base import Ledger, PublicRandom
-    from dpem.estimator.summary import ColumnLaw, Weakness
     from dpem.gate.base import Gate
     from dpem.gate.plan import Plan
     from dpem.gate.progress import Progress
@@ -256,17 +255,10 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
             found["classes_"] = self._values(self.target)
         return found
 
-    def _weaknesses(self) -> list[Weakness]:
-        return weaknesses_of(self)
-
-    def _remarks(self) -> list[str]:
-        return remarks_of(self)
-
-    def _figures(self) -> dict[str, Any]:
-        return figures_of(self)
-
-    def _law(self, column: int) -> ColumnLaw:
-        return law_of(self, column)
+    _weaknesses = weaknesses_of
+    _remarks = remarks_of
+    _figures = figures_of
+    _law = law_of
 
     def _predictions(self, rows: Any, *, probabilities: bool) -> tuple[NDArray[Any], list[str]]:
         if probabilities:
@@ -278,7 +270,7 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
         del spread
         granted, noise = noise_of_counts(plan, n_rows)
         visible = None if self.method == "em" else planned_relations(public.request, plan, n_rows)
-        return Forecast(plan, {}, granted, noise, what_to_expect(visible), n_rows / last_noise(plan))
+        return Forecast(plan, {}, granted, tuple(noise), what_to_expect(visible), n_rows / last_noise(plan))
 
     def _place(self, name: str, argument: str) -> int:
         """Return the position of a column in the schema."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpem.fitting.reserve import RESERVED, plan_of_first
 from dpem.gate.plan import Plan, Stage
 from dpem.models.table.bins import ColumnBins, NoisyLevels, choose_bins, most_bins_of, noisy_rows
 from dpem.models.table.density import MixedBlock, MixedDensity
@@ -131,14 +132,11 @@ class OneShotRequest:
         """Return the plan. If the number of rows is private, a noisy one determines the later shares."""
         one_ways = self.histograms().sensitivity(terms["adjacency"])
         if not self._wants_pairs:
-            stages = [Stage("columns", 1.0, one_ways)]
-        else:
-            share = _COLUMNS[self.target is not None]
-            stages = [Stage("columns", share, one_ways), Stage("rest", 1 - share, one_ways)]
-        plan = Plan.build(stages, **terms)
-        if n_rows is None or not self._wants_pairs:
+            return Plan.build([Stage("columns", 1.0, one_ways)], **terms)
+        plan = plan_of_first("columns", _COLUMNS[self.target is not None], one_ways, **terms)
+        if n_rows is None:
             return plan
-        return plan.refined("rest", self.layout(plan, n_rows), by_release=False)
+        return plan.refined(RESERVED, self.layout(plan, n_rows), by_release=False)
 
     @property
     def _wants_pairs(self) -> bool:
@@ -147,14 +145,14 @@ class OneShotRequest:
     def left_out(self, plan: Plan) -> str | None:
         """Return a warning about relations between columns that a plan leaves out, or None."""
         stages = {stage.name for stage in plan.stages}
-        if "rest" not in stages and self._wants_pairs and self.n_pairs and "pairs" not in stages:
+        if RESERVED not in stages and self._wants_pairs and self.n_pairs and "pairs" not in stages:
             kept = "only the relation of each column to the target" if "target" in stages else "no relations"
             return (
                 f"Expected enough rows for tables of pairs at this budget, got too few: noise would hide the "
                 f"tables. Of the relations between columns, the model keeps {kept}. Use a larger epsilon or "
                 f"fewer columns."
             )
-        if len(self.blocks) > 1 and stages & {"pairs", "rest"}:
+        if len(self.blocks) > 1 and stages & {"pairs", RESERVED}:
             return (
                 f"Because there are many columns, pairs are counted within {len(self.blocks)} blocks of at "
                 f"most {max(map(len, self.blocks))} neighbouring columns. Columns of different blocks are "
@@ -194,7 +192,7 @@ class OneShotRequest:
                 (_ENOUGH_OF_TARGET, [Stage("columns again", 1 / 4, columns), Stage("target", 3 / 4, split)])
             )
         for least, stages in layouts:
-            refined = plan.refined("rest", stages, by_release=False)
+            refined = plan.refined(RESERVED, stages, by_release=False)
             if n_rows >= least * refined.stage(stages[-1].name).noise_stddev:
                 return stages
         return [Stage("columns again", 1.0, columns)]
@@ -235,7 +233,7 @@ def fit_one_shot(
     columns = released_levels(gate, request.grid, "columns")
     n = gate.n_rows = float(n_rows) if n_rows is not None else noisy_rows(columns)
     if n_rows is None and request.n_columns > 1 and request.n_components != 1:
-        gate.refine("rest", request.layout(gate.plan, n))
+        gate.refine(RESERVED, request.layout(gate.plan, n))
     stages = {stage.name for stage in gate.plan.stages}
     if "columns again" in stages:
         again = released_levels(gate, request.grid, "columns again")

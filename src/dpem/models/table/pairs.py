@@ -243,7 +243,7 @@ class _Search:
             by_tables, by_weights = self._gradient(tables, weights)
             # Chain rule through the softmax of each column, and of all weights.
             inner = tables * by_tables
-            inner -= tables * _spread(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
+            inner -= tables * _repeated(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
             by_weights = weights * (by_weights - (weights * by_weights).sum())
             late = (self.steps - step) / (0.4 * self.steps)
             rate = _RATE * min(1.0, step / 20) * min(1.0, 0.02 + 0.98 * late)
@@ -319,18 +319,18 @@ class _Search:
 
     def _column_sums(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
         starts = self.evidence.starts
-        return np.asarray(_spread(np.add.reduceat(tables, starts[:-1], axis=0), starts), dtype=np.float64)
+        return np.asarray(_repeated(np.add.reduceat(tables, starts[:-1], axis=0), starts), dtype=np.float64)
 
 
-def _spread(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
+def _repeated(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
     """Repeat the row of each column for each of its bins."""
     return np.repeat(by_column, np.diff(starts), axis=0)
 
 
 def _softmax_columns(logits: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
     """Return probabilities of the bins of each column."""
-    shifted = np.exp(logits - _spread(np.maximum.reduceat(logits, starts[:-1], axis=0), starts))
-    return np.asarray(shifted / _spread(np.add.reduceat(shifted, starts[:-1], axis=0), starts))
+    shifted = np.exp(logits - _repeated(np.maximum.reduceat(logits, starts[:-1], axis=0), starts))
+    return np.asarray(shifted / _repeated(np.add.reduceat(shifted, starts[:-1], axis=0), starts))
 
 
 def _adam(

@@ -20,9 +20,12 @@ from dpem.statistics.kernels.arithmetic import (
 
 __all__ = [
     "KINDS",
+    "add_moments",
+    "add_products",
     "frame_moments",
     "frame_sizes",
     "is_diagonal_matrix",
+    "layout",
     "place_rows",
     "plain_moments",
     "round_responsibilities",
@@ -99,6 +102,58 @@ def round_responsibilities(g: Any, n: int, total: Any, one: float, pooled: bool,
 
 
 @compiled()
+def layout(kind: int, d: int, n_framed: int) -> tuple[int, int, int]:
+    """Return the entries of one component, and the places of pooled second moments and of other counts."""
+    triangle = d * (d + 1) // 2
+    if kind == FULL:
+        per = 1 + d + triangle
+    elif kind == TIED:
+        per = 1 + d
+    elif kind == DIAG:
+        per = 1 + d + d
+    else:
+        per = 1 + d + 1
+    shared = n_framed * per
+    return per, shared, shared + (triangle if kind == TIED else 0)
+
+
+@compiled()
+def add_products(a: Any, b: Any, n: int, kind: int, out: Any, position: int) -> None:
+    """Add the second moments that a covariance releases, sum_i a_i b_i'."""
+    d = a.shape[0]
+    if kind == DIAG:
+        for i in range(d):
+            out[position + i] += np.int64(dot(a[i], b[i], n))
+    elif kind == SPHERICAL:
+        for i in range(d):
+            out[position] += np.int64(dot(a[i], b[i], n))
+    else:
+        add_outer_products(a, b, d, n, out, position)
+
+
+@compiled()
+def add_moments(
+    weight: Any,
+    psi: Any,
+    count: int,
+    kind: int,
+    count_units: float,
+    base: int,
+    shared: int,
+    weighted: Any,
+    out: Any,
+) -> None:
+    """Add the weighted moments of rows psi (d, count) of one component to `out` from `base` on."""
+    d = psi.shape[0]
+    out[base] += np.int64(total_of(weight, count) * count_units * count_units)
+    for a in range(d):
+        for j in range(count):
+            weighted[a, j] = weight[j] * psi[a, j]
+        out[base + 1 + a] += np.int64(total_of(weighted[a], count) * count_units)
+    add_products(weighted, psi, count, kind, out, shared if kind == TIED else base + 1 + d)
+
+
+@compiled()
 def frame_moments(
     rows: Any,
     whitening: Any,
@@ -134,17 +189,7 @@ def frame_moments(
     is_diagonal = np.empty(m, np.bool_)
     for k in range(m):
         is_diagonal[k] = is_diagonal_matrix(whitening, k, d)
-    triangle = d * (d + 1) // 2
-    if kind == FULL:
-        per = 1 + d + triangle
-    elif kind == TIED:
-        per = 1 + d
-    elif kind == DIAG:
-        per = 1 + d + d
-    else:
-        per = 1 + d + 1
-    shared = n_framed * per
-    others = shared + (triangle if kind == TIED else 0)
+    per, shared, others = layout(kind, d, n_framed)
     room = largest_psi - count_units * count_units
     for start in range(0, n_rows, CHUNK):
         n = min(CHUNK, n_rows - start)
@@ -203,21 +248,7 @@ def frame_moments(
                 if not total[j] <= room:
                     for a in range(d):
                         psi[a, j] = 0.0
-            base = k * per
-            out[base] += np.int64(total_of(weight, count) * count_units * count_units)
-            for a in range(d):
-                for j in range(count):
-                    weighted[a, j] = weight[j] * psi[a, j]
-                out[base + 1 + a] += np.int64(total_of(weighted[a], count) * count_units)
-            position = shared if kind == TIED else base + 1 + d
-            if kind == DIAG:
-                for a in range(d):
-                    out[position + a] += np.int64(dot(weighted[a], psi[a], count))
-            elif kind == SPHERICAL:
-                for a in range(d):
-                    out[position] += np.int64(dot(weighted[a], psi[a], count))
-            else:
-                add_outer_products(weighted, psi, d, count, out, position)
+            add_moments(weight, psi, count, kind, count_units, k * per, shared, weighted, out)
         for k in range(n_framed, m):
             out[others + k - n_framed] += np.int64(total_of(g[k], n) * largest_psi)
 

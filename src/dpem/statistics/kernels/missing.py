@@ -7,20 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem._compiled import compiled
-from dpem.statistics.kernels.arithmetic import (
-    CHUNK,
-    add_outer_products,
-    dot,
-    exp_non_positive,
-    log_of_parts,
-    total_of,
-)
+from dpem.statistics.kernels.arithmetic import CHUNK, exp_non_positive, log_of_parts, total_of
 from dpem.statistics.kernels.gaussian import (
-    DIAG,
     KINDS,
     SPHERICAL,
     TIED,
+    add_moments,
+    add_products,
     is_diagonal_matrix,
+    layout,
     place_rows,
     round_responsibilities,
 )
@@ -242,19 +237,6 @@ def _norms_of_products(null: Any, most: int, n: int, spherical: bool, inner: Any
 
 
 @compiled()
-def _add_products(a: Any, b: Any, d: int, n: int, kind: int, out: Any, position: int) -> None:
-    """Add the second moments that a covariance releases."""
-    if kind == DIAG:
-        for i in range(d):
-            out[position + i] += np.int64(dot(a[i], b[i], n))
-    elif kind == SPHERICAL:
-        for i in range(d):
-            out[position] += np.int64(dot(a[i], b[i], n))
-    else:
-        add_outer_products(a, b, d, n, out, position)
-
-
-@compiled()
 def incomplete_moments(
     rows: Any,
     which: Any,
@@ -297,16 +279,7 @@ def incomplete_moments(
     shifted, power = np.empty(CHUNK), np.empty(CHUNK)
     bits, power_bits = shifted.view(np.int64), power.view(np.int64)
     zeros = np.zeros(d)
-    triangle = d * (d + 1) // 2
-    per = 1 + d
-    if kind == DIAG:
-        per += d
-    elif kind == SPHERICAL:
-        per += 1
-    elif kind != TIED:
-        per += triangle
-    shared = n_framed * per
-    others = shared + (triangle if kind == TIED else 0)
+    per, shared, others = layout(kind, d, n_framed)
     s2 = count_units * count_units
     limit = largest_psi * largest_psi
     is_diagonal = np.empty(m, np.bool_)
@@ -399,18 +372,13 @@ def incomplete_moments(
                         for a in range(d):
                             psi[a, j] = 0.0
                 base = k * per
-                out[base] += np.int64(total_of(weight, count) * s2)
-                for a in range(d):
-                    for j in range(count):
-                        weighted[a, j] = weight[j] * psi[a, j]
-                    out[base + 1 + a] += np.int64(total_of(weighted[a], count) * count_units)
+                add_moments(weight, psi, count, kind, count_units, base, shared, weighted, out)
                 position = shared if kind == TIED else base + 1 + d
-                _add_products(weighted, psi, d, count, kind, out, position)
                 for j in range(most):  # P of a pattern is the sum of the products of its vectors
                     for a in range(d):
                         for i in range(n_active):
                             weighted_null[a, i] = of_lane[i] * null[j, a, i]
-                    _add_products(weighted_null, null[j], d, n_active, kind, out, position)
+                    add_products(weighted_null, null[j], n_active, kind, out, position)
             for k in range(n_framed, m):
                 out[others + k - n_framed] += np.int64(total_of(g[k], n) * largest_psi)
             start += n
