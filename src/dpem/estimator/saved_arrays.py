@@ -13,7 +13,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["require", "require_covariances", "require_laws", "require_numbers", "require_positive"]
+__all__ = [
+    "pop_flags",
+    "require",
+    "require_covariances",
+    "require_laws",
+    "require_numbers",
+    "require_positive",
+]
 
 _ROUNDING = 1e-10  # tolerance of covariances, relative to variances
 
@@ -31,6 +38,14 @@ def require_numbers(arrays: Mapping[str, NDArray[Any]], shapes: Mapping[str, tup
         array = arrays[name]
         require(array.shape == shape, f"shape {shape} for {name!r}")
         require(array.dtype == np.float64 and np.isfinite(array).all(), f"finite float64 numbers in {name!r}")
+
+
+def pop_flags(arrays: dict[str, NDArray[Any]], name: str, n: int) -> NDArray[np.bool_]:
+    """Remove n flags from the arrays and return them; without them, as in earlier files, all are true."""
+    flags = arrays.pop(name, np.ones(n))
+    require_numbers({name: flags}, {name: (n,)})
+    require(np.isin(flags, (0.0, 1.0)).all(), f"zeros and ones in {name!r}")
+    return np.asarray(flags == 1.0)
 
 
 def require_positive(name: str, array: NDArray[np.float64], *, or_zero: bool = False) -> None:

@@ -30,11 +30,14 @@ __all__ = [
     "column_names",
     "columns_of_numbers",
     "gaussian_figures",
+    "is_supported",
     "label_of",
+    "label_of_part",
     "numbered_rows",
     "ranges_of",
     "schema_of",
     "short",
+    "unsupported",
     "values_of",
 ]
 
@@ -42,6 +45,7 @@ MOST_COLUMNS = 24  # to choose from in a figure
 _MOST_ACROSS = 8  # columns of a table on a page
 _MOST_STAGES, _FIRST_STAGES, _LAST_STAGES = 14, 8, 4
 _DIGITS = 6
+_LEAST_SUPPORT = 4.0  # standard deviations of the noise of a count
 
 
 @dataclass(frozen=True)
@@ -199,6 +203,33 @@ def numbered_rows(values: Any, errors: Any, columns: list[Any]) -> list[tuple[st
     """Return the rows of a profile, numbered from 1."""
     return [
         (str(i + 1), values_of(v, e, columns)) for i, (v, e) in enumerate(zip(values, errors, strict=True))
+    ]
+
+
+def is_supported(counts: NDArray[np.float64], noise: float) -> NDArray[np.bool_]:
+    """Return which parts have more rows than noise alone would show.
+
+    An empty part passes with a probability of 3e-5.
+    """
+    return np.asarray(counts > _LEAST_SUPPORT * noise)
+
+
+def label_of_part(number: int, supported: NDArray[np.bool_]) -> str:
+    """Return the number of a part, from 1, with a remark if it may be empty."""
+    return str(number) if supported[number - 1] else f"{number} (may be empty)"
+
+
+def unsupported(parts: str, supported: NDArray[np.bool_]) -> list[Weakness]:
+    """Name the parts that may be empty."""
+    numbers = np.flatnonzero(~supported) + 1
+    if not len(numbers):
+        return []
+    named = ", ".join(map(str, numbers))
+    return [
+        Weakness(
+            f"{len(numbers)} of {len(supported)} {parts} may be empty (number {named}): noise explains all "
+            f"of their rows. They can lie anywhere, and their standard errors do not show it."
+        )
     ]
 
 

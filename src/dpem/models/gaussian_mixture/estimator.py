@@ -18,11 +18,13 @@ from dpem.estimator.arguments import number, optional, stores_arguments, whole, 
 from dpem.estimator.base import PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
 from dpem.estimator.saved_arrays import (
+    pop_flags,
     require,
     require_covariances,
     require_laws,
     require_numbers,
 )
+from dpem.estimator.summary import is_supported
 from dpem.fitting.reserve import with_shape
 from dpem.fitting.standard_errors import deviations_of_draws
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
@@ -132,6 +134,9 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         The background components and their weights in the density.
     n_components_ : int
         Number of fitted components.
+    supported_ : ndarray of bool, shape (n_components_,)
+        Whether the last steps released more rows for a component than noise alone would show. Another
+        component can lie anywhere, whatever its standard errors.
     standard_errors_ : dict of str to ndarray
         Standard errors of "weights", "means" and "covariances" due to the noise of the last steps alone.
     privacy_ : PrivacyStatement
@@ -288,7 +293,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
                 domain.clip(domain.from_grid(wide.means * GRID)),
                 wide.covariances * scale[:, None] * scale,
             )
-        return _found(self._in_units(state, domain), errors, background, fitted.shape.iterations)
+        supported = is_supported(*fitted.counts)
+        return _found(self._in_units(state, domain), errors, supported, background, fitted.shape.iterations)
 
     def _run_plain(
         self, source: RowSource, public: PublicFacts, random_state: PublicRandom, progress: Progress
@@ -309,7 +315,8 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         )
         parts = plain.weights, plain.means, plain.covariances
         errors = {name: np.zeros_like(value) for name, value in zip(_PARTS, parts, strict=True)}
-        return _found(parts, errors, BackgroundComponents.none(source.n_columns), plain.n_iter)
+        supported = np.ones(len(plain.weights), dtype=bool)
+        return _found(parts, errors, supported, BackgroundComponents.none(source.n_columns), plain.n_iter)
 
     _weaknesses = weaknesses_of
     _remarks = remarks_of
@@ -388,11 +395,13 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
     # -- files -------------------------------------------------------------------------------------------
 
     def _arrays(self) -> dict[str, NDArray[np.float64]]:
-        return super()._arrays() | {f"background_{k}": v for k, v in vars(self.background_).items()}
+        found = super()._arrays() | {f"background_{k}": v for k, v in vars(self.background_).items()}
+        return found | {"supported": self.supported_.astype(np.float64)}
 
     def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
         k, d, b = len(arrays["weights_"]), self.n_features_in_, len(arrays["background_weights"])
         require(1 <= k <= self.n_components, "at most n_components components")
+        self.supported_ = pop_flags(arrays, "supported", k)
         shape = {"full": (k, d, d), "tied": (d, d), "diag": (k, d), "spherical": (k,)}[self.covariance_type]
         shapes = {"weights": (k,), "means": (k, d), "covariances": shape}
         expected: dict[str, tuple[int, ...]] = {f"{name}_": value for name, value in shapes.items()}
@@ -419,6 +428,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
 def _found(
     parts: Sequence[NDArray[np.float64]],
     errors: dict[str, NDArray[np.float64]],
+    supported: NDArray[np.bool_],
     background: BackgroundComponents,
     n_iter: int,
 ) -> dict[str, Any]:
@@ -427,6 +437,7 @@ def _found(
         "n_components_": len(parts[0]),
         "background_": background,
         "standard_errors_": errors,
+        "supported_": supported,
         "n_iter_": n_iter,
     }
 

@@ -168,6 +168,7 @@ class FittedMixture:
     pool: Pool
     shape: MixtureShape
     redraw: Callable[[PublicRandom], Callable[[], MixtureState]]
+    counts: tuple[NDArray[np.float64], float]  # averaged counts of the components, and their noise
 
     @property
     def background(self) -> Background:
@@ -213,7 +214,9 @@ def fit_mixture(
     def redraw(random_state: PublicRandom) -> Callable[[], MixtureState]:
         return partial(step.m_step, before, released.with_more_noise(random_state.normal(0.0, noise)))
 
-    return FittedMixture(state, pool, shape, redraw)
+    average = state.average
+    counts = average.sums[0][:, 0, 0], average.noise / step.count_scale**2
+    return FittedMixture(state, pool, shape, redraw, counts)
 
 
 def _pool_round(

@@ -14,7 +14,9 @@ from dpem.estimator.summary import (
     Weakness,
     column_names,
     gaussian_figures,
+    label_of_part,
     schema_of,
+    unsupported,
     values_of,
 )
 from dpem.fitting.averaging import noise_after
@@ -72,7 +74,7 @@ def profile_of(model: GaussianMixture) -> Profile:
     for k in range(len(model.weights_)):
         share = ReleasedValue(float(model.weights_[k]), float(errors["weights"][k]))
         cells = values_of(model.means_[k], errors["means"][k], columns, deviations[k])
-        rows.append((str(k + 1), [share, *cells]))
+        rows.append((label_of_part(k + 1, model.supported_), [share, *cells]))
     return Profile("component", ["share", *column_names(model)], [None, *units], rows, has_shares=True)
 
 
@@ -102,7 +104,7 @@ def weaknesses_of(model: GaussianMixture) -> list[Weakness]:
     those of a lognormal(0, 1) leave 11 to 27 % beside one component, which moves its mean by 0.1 to 0.4
     standard deviations. If a fit of Gaussian rows is above the limit, noise hid one of its components.
     """
-    found = []
+    found = unsupported("components", model.supported_)
     spread = np.sqrt(np.diagonal(model._full_covariances(), axis1=1, axis2=2))
     noisy = model.standard_errors_["means"] > spread / 2
     if noisy.any():

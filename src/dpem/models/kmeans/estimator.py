@@ -13,7 +13,8 @@ from dpem.errors import InvalidArgumentError, WeakSignalWarning
 from dpem.estimator.arguments import optional, stores_arguments, whole, word
 from dpem.estimator.base import PrivateEstimator, PublicFacts, warn_of_column_noise
 from dpem.estimator.planned_columns import Forecast
-from dpem.estimator.summary import Weakness
+from dpem.estimator.saved_arrays import pop_flags
+from dpem.estimator.summary import Weakness, is_supported, unsupported
 from dpem.fitting.centres import DEFAULT_ITERATIONS, fit_centres, plan_kmeans
 from dpem.fitting.standard_errors import standard_errors
 from dpem.models.kmeans.nearest_centre import SCALES, NearestCentreMixin, keeps_distances
@@ -94,6 +95,9 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         Released centres, in the units of the columns and within their bounds.
     standard_errors_ : dict of str to ndarray
         Standard errors of "cluster_centers" due to the noise of the last step alone.
+    supported_ : ndarray of bool, shape (n_clusters,)
+        Whether the last step released more rows for a cluster than noise alone would show. The centre of
+        another cluster can lie anywhere, whatever its standard error.
     privacy_ : PrivacyStatement
         The guarantee.
     plan_ : Plan
@@ -198,6 +202,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         return {
             "cluster_centers_": domain.clip(domain.from_grid(centres)),
             "standard_errors_": {"cluster_centers": errors * (domain.scale / GRID)},
+            "supported_": is_supported(*model.counts(before, released)),
             "n_iter_": gate.plan.stage("lloyd").repeats,
         }
 
@@ -218,6 +223,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         return {
             "cluster_centers_": centres,
             "standard_errors_": {"cluster_centers": np.zeros_like(centres)},
+            "supported_": np.ones(k, dtype=bool),
             "n_iter_": int(plain.n_iter_),
         }
 
@@ -228,9 +234,10 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         return high - low
 
     def _weaknesses(self) -> list[Weakness]:
-        """Compare the noise of each centre with half of its distance to the nearest other centre."""
+        """Name clusters without rows, and compare the noise of centres with their distances."""
+        found = unsupported("clusters", self.supported_)
         if self.n_clusters == 1:
-            return []
+            return found
         units = self._column_units(self.n_features_in_)
         centres = self.cluster_centers_ / units
         apart = np.sqrt(((centres[:, None] - centres) ** 2).sum(axis=2))
@@ -241,7 +248,14 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
             f"The noise of {weak} of {self.n_clusters} centres is larger than half of the distance to the "
             f"nearest other centre."
         )
-        return [Weakness(finding)] if weak else []
+        return [*found, Weakness(finding)] if weak else found
+
+    def _arrays(self) -> dict[str, NDArray[np.float64]]:
+        return super()._arrays() | {"supported": self.supported_.astype(np.float64)}
+
+    def _restore_arrays(self, arrays: dict[str, NDArray[np.float64]]) -> None:
+        self.supported_ = pop_flags(arrays, "supported", self.n_clusters)
+        super()._restore_arrays(arrays)
 
     _profile = profile_of
     _figures = figures_of

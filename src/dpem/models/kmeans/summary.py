@@ -13,6 +13,7 @@ from dpem.estimator.summary import (
     Profile,
     column_names,
     columns_of_numbers,
+    label_of_part,
     numbered_rows,
     schema_of,
     short,
@@ -56,7 +57,12 @@ def noise_of_centres(
 def profile_of(model: KMeans) -> Profile:
     """Return the centres with their standard errors."""
     columns, units = schema_of(model)
-    rows = numbered_rows(model.cluster_centers_, model.standard_errors_["cluster_centers"], columns)
+    rows = [
+        (label_of_part(int(name), model.supported_), cells)
+        for name, cells in numbered_rows(
+            model.cluster_centers_, model.standard_errors_["cluster_centers"], columns
+        )
+    ]
     return Profile("cluster", column_names(model), units, rows, has_shares=False)
 
 
