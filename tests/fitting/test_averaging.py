@@ -5,7 +5,9 @@ import pytest
 
 import dpem
 from dpem.fitting.averaging import DecayingAverage, is_averaged, noise_after
+from dpem.models.table import em as table_em
 from dpem.plugin.fit import _State, _Step
+from dpem.statistics.mixture_tables import ROW_UNIT
 
 _DRAWS = 40_000  # a standard deviation is then known to 0.4 %; the tests allow eight times that
 
@@ -74,3 +76,39 @@ def test_the_forecast_of_a_plug_in_model_is_the_noise_of_its_average():
     (entry,) = outlook.noise
     simulated = 3 / 10_000 * np.std(state.average.sums[0])
     assert entry.size == pytest.approx(simulated, rel=0.03)
+
+
+def test_synthetic_tables_by_em_know_the_noise_of_their_average(monkeypatch):
+    """The noise by which the M-step shrinks tables is that of the averaged sums, in every step."""
+    k = 200
+    seen = []
+
+    def tables(sums, counts, sizes, noise):
+        seen.append((np.std(sums), noise))
+        return [np.full((k, k), 1 / k)]
+
+    class Kept(table_em._Step):
+        def statistic(self, parameters):
+            return self
+
+        def read(self, released):
+            return released
+
+    monkeypatch.setattr(table_em, "_tables", tables)
+    step = Kept([], 10_000.0, 10)
+    state = table_em._State(np.full(k, 1 / k), (np.full((k, k), 1 / k),), (None,))
+    rng = np.random.default_rng(3)
+    for _ in range(10):
+        state = step.m_step(state, (rng.normal(0, 5.0, (k, 1 + k)), 5.0))
+    found, stated = np.array(seen).T
+    np.testing.assert_allclose(stated, found, rtol=0.03)
+    assert found[-1] == pytest.approx(0.436 * 5.0, rel=0.03)
+
+
+def test_the_forecast_of_synthetic_tables_by_em_is_the_noise_of_their_average():
+    schema = dpem.Schema({"a": {"kind": "boolean"}, "b": {"kind": "integer", "bounds": [0, 9]}})
+    outlook = dpem.plan(dpem.MixedMixture(3, schema=schema, epsilon=1.0, method="em"), 10_000)
+    (entry,) = [entry for entry in outlook.noise if "component" in entry.parameter]
+    noises = [stage.noise_stddev / ROW_UNIT for stage in outlook.plan.numbered("em")]
+    simulated = averages(noises, np.random.default_rng(4)).sums[0]
+    assert entry.size == pytest.approx(np.std(simulated) / 10_000, rel=0.03)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpem.fitting.averaging import DecayingAverage, is_averaged
 from dpem.fitting.loop import run_em
 from dpem.fitting.projection import count_weights
 from dpem.gate.plan import Plan, Stage
@@ -34,7 +35,6 @@ __all__ = ["DEFAULT_ITERATIONS", "EMRequest", "fit_by_em"]
 
 DEFAULT_ITERATIONS = 10
 _COLUMNS = 0.25  # of mu^2, for the histograms
-_FORGET = 0.8  # factor on the weight of earlier sums at every step of the second half
 _SPREAD = 0.5  # standard deviation of the logarithms of starting probabilities
 
 
@@ -82,8 +82,7 @@ class _State:
     tables: tuple[NDArray[np.float64], ...]
     missing: tuple[NDArray[np.float64] | None, ...]
     step: int = 0
-    average: NDArray[np.float64] | None = None
-    precision: float = 0.0
+    average: DecayingAverage = field(default_factory=DecayingAverage)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +105,12 @@ class _Step:
     def m_step(self, parameters: _State, released: ReleasedStatistics) -> _State:
         """Average, then take parts of noisy counts, drawn together as far as noise explains."""
         sums, noise = self.statistic(parameters).read(released)
-        kept = _FORGET * parameters.precision if parameters.step >= self.iterations // 2 else 0.0
-        precision = kept + noise**-2.0
-        if parameters.average is not None:
-            sums = (kept * parameters.average + noise**-2.0 * sums) / precision
-        noise = precision**-0.5
+        average = (
+            parameters.average.add(noise, sums)
+            if is_averaged(parameters.step, self.iterations)
+            else DecayingAverage.of(noise, sums)
+        )
+        (sums,), noise = average.sums, average.noise
         weights = count_weights(sums[:, 0], max(noise, 1e-9), self.n_rows)
         counts = weights * self.n_rows
         sizes = [table.shape[1] for table in parameters.tables]
@@ -125,7 +125,7 @@ class _Step:
                 missing.append(
                     _tables(np.hstack([counts[:, None] - here, here]), counts, [2], noise)[0][:, 1]
                 )
-        return _State(weights, tuple(tables), tuple(missing), parameters.step + 1, sums, precision)
+        return _State(weights, tuple(tables), tuple(missing), parameters.step + 1, average)
 
 
 def _tables(

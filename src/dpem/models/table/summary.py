@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpem.estimator.planned_columns import ExpectedNoise
 from dpem.estimator.summary import MOST_COLUMNS, ColumnLaw, short
+from dpem.fitting.averaging import noise_after
 from dpem.statistics.mixture_tables import ROW_UNIT
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ _COUNTED = {
     "columns again": "a value",
     "target": "a value and one of the target",
     "pairs": "a pair of values",
-    "em": "a value in a component",
 }
 
 
@@ -33,15 +32,17 @@ def noise_of_counts(plan: Plan, n_rows: int) -> tuple[dict[str, int], list[Expec
     """Return the number of releases, and the noise of the shares of rows with a value or a pair of values."""
     precisions: dict[str, float] = {}
     for stage in plan.stages:
-        kind = stage.kind
-        if kind in _COUNTED:  # releases of the same counts are averaged by precision
-            what = _COUNTED[kind]
-            noise_in_rows = stage.noise_stddev / (ROW_UNIT if kind == "em" else 1.0)
-            precisions[what] = precisions.get(what, 0.0) + stage.repeats / noise_in_rows**2
+        if stage.kind in _COUNTED:  # releases of the same counts are averaged by precision
+            what = _COUNTED[stage.kind]
+            precisions[what] = precisions.get(what, 0.0) + stage.repeats / stage.noise_stddev**2
+    noises = {what: precision**-0.5 for what, precision in precisions.items()}
+    steps = [stage.noise_stddev / ROW_UNIT for stage in plan.numbered("em")]
+    if steps:
+        noises["a value in a component"] = noise_after(steps)
     noise = [
         ExpectedNoise(f"share of rows with {what}", None, share, None, share * one_in, f"one row in {one_in}")
-        for what, precision in precisions.items()
-        for share, one_in in [(1 / math.sqrt(precision) / n_rows, 400 if what != "a value" else 20)]
+        for what, size in noises.items()
+        for share, one_in in [(size / n_rows, 400 if what != "a value" else 20)]
     ]
     return {"releases": sum(stage.repeats for stage in plan.stages)}, noise
 
