@@ -134,7 +134,7 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         The background components and their weights in the density.
     n_components_ : int
         Number of fitted components.
-    supported_ : ndarray of bool, shape (n_components_,)
+    supported_ : ndarray of bool, shape (n_components,)
         Whether the last steps released more rows for a component than noise alone would show. Another
         component can lie anywhere, whatever its standard errors.
     standard_errors_ : dict of str to ndarray
