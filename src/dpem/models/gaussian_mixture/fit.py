@@ -211,8 +211,12 @@ def fit_mixture(
     state, before, released = run_em(gate, step, start, gate.plan.numbered("em"), progress)
     noise = released.noise_stddev * state.average.noise_of_last
 
+    with one_thread():
+        frames = step.frames(before)
+
     def redraw(random_state: PublicRandom) -> Callable[[], MixtureState]:
-        return partial(step.m_step, before, released.with_more_noise(random_state.normal(0.0, noise)))
+        again = released.with_more_noise(random_state.normal(0.0, noise))
+        return partial(step.m_step, before, again, frames)
 
     average = state.average
     counts = average.sums[0][:, 0, 0], average.noise / step.count_scale**2

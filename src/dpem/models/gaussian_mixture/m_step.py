@@ -70,6 +70,18 @@ class MixtureState:
 
 
 @dataclass(frozen=True, eq=False)
+class Frames:
+    """The frames of the components before an M-step, which repeated draws of its noise share."""
+
+    statistic: FrameMoments
+    centres: NDArray[np.float64]  # (k, d)
+    factors: NDArray[np.float64]  # (k, d, d)
+    inverse: NDArray[np.float64]  # of the factors
+    to_ball: NDArray[np.float64]  # (k, d + 1, d + 1): moments in a frame to those in units of the ball
+    from_ball: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
 class MixtureStep:
     """One EM step of the private mixture (an `EMModel`).
 
@@ -103,6 +115,10 @@ class MixtureStep:
     largest_background: float
     incomplete: bool = False
 
+    @cached_property
+    def _to_pool(self) -> NDArray[np.float64]:
+        return np.asarray(np.linalg.inv(self.pool.factor))
+
     # -- E-step --------------------------------------------------------------------------------------------
 
     def statistic(self, parameters: MixtureState) -> FrameMoments:
@@ -120,37 +136,44 @@ class MixtureStep:
 
     # -- M-step --------------------------------------------------------------------------------------------
 
-    def m_step(self, parameters: MixtureState, released: ReleasedStatistics) -> MixtureState:
-        """Return the next mixture, whatever the noise."""
-        statistic = self.statistic(parameters)
-        framed = statistic.read(released)
-        k, d = parameters.means.shape
+    def m_step(
+        self, parameters: MixtureState, released: ReleasedStatistics, frames: Frames | None = None
+    ) -> MixtureState:
+        """Return the next mixture, whatever the noise. `frames` are those of the parameters, if known."""
+        frames = self.frames(parameters) if frames is None else frames
+        framed = frames.statistic.read(released)
         moments = framed.moments.copy()
-        moments[:, 1:, 1:] /= kept_variance(d, self.clip)
-        centres, factors = statistic.components.centres[:k], statistic.components.factors[:k]
+        moments[:, 1:, 1:] /= kept_variance(parameters.means.shape[1], self.clip)
         # Moments of several steps have different frames: average them in units of the ball.
-        to_ball = np.zeros((k, d + 1, d + 1))
-        to_ball[:, 0, 0] = 1 / self.count_scale
-        to_ball[:, 1:, 0] = centres / self.count_scale
-        to_ball[:, 1:, 1:] = factors
-        sums = to_ball @ moments @ to_ball.transpose(0, 2, 1), framed.others
+        sums = frames.to_ball @ moments @ frames.to_ball.transpose(0, 2, 1), framed.others
         average = (
             parameters.average.add(framed.noise, *sums)
             if is_averaged(parameters.step, self.n_steps)
             else DecayingAverage.of(framed.noise, *sums)
         )
-        to_frame = np.linalg.inv(to_ball)
-        moments = to_frame @ average.sums[0] @ to_frame.transpose(0, 2, 1)
+        moments = frames.from_ball @ average.sums[0] @ frames.from_ball.transpose(0, 2, 1)
         after = replace(parameters, step=parameters.step + 1, average=average)
-        return self._repair(after, moments, centres, factors)
+        return self._repair(after, moments, frames)
+
+    def frames(self, parameters: MixtureState) -> Frames:
+        """Return what an M-step needs of the parameters before it."""
+        k, d = parameters.means.shape
+        statistic = self.statistic(parameters)
+        centres, factors = statistic.components.centres[:k], statistic.components.factors[:k]
+        to_ball = np.zeros((k, d + 1, d + 1))
+        to_ball[:, 0, 0] = 1 / self.count_scale
+        to_ball[:, 1:, 0] = centres / self.count_scale
+        to_ball[:, 1:, 1:] = factors
+        inverse = np.asarray(np.linalg.inv(factors))
+        return Frames(statistic, centres, factors, inverse, to_ball, np.linalg.inv(to_ball))
 
     def _repair(
         self,
         parameters: MixtureState,
         moments: NDArray[np.float64],
-        centres: NDArray[np.float64],
-        factors: NDArray[np.float64],
+        frames: Frames,
     ) -> MixtureState:
+        centres, factors = frames.centres, frames.factors
         k, d = centres.shape
         n, noise = self.pool.n_rows, parameters.average.noise
         background = self._background(parameters.average.sums[1], n)
@@ -169,7 +192,7 @@ class MixtureStep:
         if self.covariance == "tied":
             covariances = np.repeat(tied[None], k, axis=0)
         else:
-            covariances = self._shrunk(scatter, factors, tied, relative)
+            covariances = self._shrunk(scatter, frames, tied, relative)
         means = centres + (factors @ shift[:, :, None])[:, :, 0]
         length = np.sqrt((means**2).sum(axis=1, keepdims=True))
         means /= np.maximum(length, 1.0)
@@ -217,7 +240,7 @@ class MixtureStep:
         if self.covariance == "tied":  # released as one matrix, with noise added once
             noise /= np.sqrt(len(counts))
         factor = self.pool.factor
-        inverse = np.linalg.inv(factor)
+        inverse = self._to_pool
         inside = symmetric(inverse @ tied @ inverse.T)
         inside, left = shrunk_covariance(inside, noise, self.covariance, self.smallest_eigenvalue, 1.0)
         values, vectors = np.linalg.eigh(inside)
@@ -227,12 +250,12 @@ class MixtureStep:
     def _shrunk(
         self,
         scatter: NDArray[np.float64],
-        factors: NDArray[np.float64],
+        frames: Frames,
         tied: NDArray[np.float64],
         relative: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Shrink each covariance towards the tied one in its own frame, and bound its eigenvalues."""
-        inverse = np.linalg.inv(factors)
+        factors, inverse = frames.factors, frames.inverse
         target = symmetric(inverse @ tied @ inverse.transpose(0, 2, 1))
         kept = james_stein(scatter - target, relative**2 * noise_entries(self.covariance, scatter.shape[-1]))[
             :, None, None
@@ -243,7 +266,7 @@ class MixtureStep:
         covariances = factors @ inner @ factors.transpose(0, 2, 1)
         # Bound eigenvalues in the pooled frame.
         pooled = self.pool.factor
-        to_pool = np.linalg.inv(pooled)
+        to_pool = self._to_pool
         values, vectors = np.linalg.eigh(symmetric(to_pool @ covariances @ to_pool.T))
         values = np.clip(values, self.smallest_eigenvalue, LARGEST_EIGENVALUE)
         bounded = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
