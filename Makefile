@@ -14,7 +14,7 @@ define test_end
 endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
 
-.PHONY: demo test quick core lint readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-mixture-speed \
+.PHONY: demo test quick core lint readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale bench-threads audit fuzz picture ends lock clean help
 
 help:            ## list the targets
@@ -109,8 +109,8 @@ build/d3p/.ready: $(READY)
 	build/d3p/bin/python -m pip install --quiet 'd3p==0.2.0' 'jax==0.4.30' 'jaxlib==0.4.30' 'numpyro==0.15.3' 'numpy<2'
 	touch $@
 
-bench-mixture-speed: $(READY)  ## speed of one EM step and of complete fits, compared with scikit-learn
-	$(BIN)/python benchmarks/mixture_speed.py
+bench-speed: $(READY)  ## speed of every path, compared with scikit-learn and with the floor of this machine (20 minutes)
+	$(BIN)/python benchmarks/speed.py $(BENCH_ARGS)
 
 bench-mixture-paper: $(READY)  ## the paper's mixture, compared with its formulas in floating point
 	$(BIN)/python benchmarks/mixture_paper.py $(BENCH_ARGS)
@@ -142,14 +142,14 @@ build/opendp/.ready: $(READY)
 	build/opendp/bin/python -m pip install --quiet 'opendp[numpy,scikit-learn]==0.16.0'
 	touch $@
 
-bench-fa-speed: $(READY)  ## speed and memory of factor analysis, compared with scikit-learn
-	$(BIN)/python benchmarks/factor_speed.py
-
 # diffprivlib does not work with a current scikit-learn and needs a separate environment.
 build/diffprivlib/.ready: $(READY)
 	$(PYTHON) -m venv build/diffprivlib
 	build/diffprivlib/bin/python -m pip install --quiet 'diffprivlib==0.6.6' 'scikit-learn==1.6.*'
 	touch $@
+
+bench-fa-speed: $(READY)  ## speed and memory of factor analysis, compared with scikit-learn
+	$(BIN)/python benchmarks/factor_speed.py
 
 reproduce: $(READY)  ## reproduce every figure of the paper in docs/paper (hours; DPEM_DATA names the real data, otherwise stand-ins)
 	$(BIN)/dpem reproduce all --output docs/paper --jobs 2

@@ -95,14 +95,23 @@ def rates():
     }
 
 
-def floor_of_step(n, d, k, rate):
-    """Return the least seconds of the sums of one EM step: see the table of operations in `main`."""
+def floor_of_step(statistic, rows, rate):
+    """Return the least seconds of the sums of one EM step over grid rows.
+
+    A row has coordinates in every frame, and an exponential for each. It adds moments only to components
+    whose responsibility, rounded to 2^-16, is positive. The background is diagonal.
+    """
+    d, n = rows.shape
+    k = statistic.n_framed
+    squared = statistic.components.frames(rows[:, :5000])[1]
+    held = statistic._responsibilities(statistic.components.log_joint(squared))[:k] > 0
+    held = float(held.sum(axis=0).mean())  # components that a row adds to
     triangle = d * (d + 1) // 2
-    multiply_adds = k * (triangle + d) + 2 * 2 * d  # coordinates and distances; the background is diagonal
-    multiply_adds += k * (triangle + 2 * d + 1)  # second moments, sums, weighted coordinates, counts
-    roundings = k * (d + 1)  # coordinates and responsibilities
+    multiply_adds = k * (triangle + d) + 2 * 2 * d + held * (triangle + 2 * d + 1)
     computing = (
-        multiply_adds / rate["multiply-adds"] + (k + 2) / rate["exponentials"] + roundings / rate["roundings"]
+        multiply_adds / rate["multiply-adds"]
+        + (k + 2) / rate["exponentials"]
+        + (held * d + k) / rate["roundings"]
     )
     return n * max(computing, 4 * d / rate["bytes"])
 
@@ -148,7 +157,9 @@ def steps(repeats):
         source, domain = TableRows(clustered(n, d, means)), Domain.from_arguments(d, data_norm=1.0)
         engine = LocalEngine()
         sums = alternate([partial(engine.sum, statistic, source, domain)], 4 * repeats)[:, 0]
-        least = floor_of_step(n, d, k, rate)
+        least = floor_of_step(
+            statistic, domain.to_grid(np.concatenate(list(source.blocks()), axis=1)[:, :n]), rate
+        )
         lines.append(
             [
                 f"N={n:,} d={d} K={k}",
