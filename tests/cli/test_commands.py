@@ -309,6 +309,64 @@ def test_predictions_agree_with_python(ward, tmp_path, capsys):
     assert list(pd.read_csv(output)["ward"]) == expected
 
 
+def test_a_malformed_line_is_predicted_as_a_row_of_missing_cells(ward, tmp_path, capsys):
+    """One line of output for each line of the table, in its order, in the command and in Python."""
+    header, *lines = (ward / "patients.csv").read_text().splitlines()[:7]
+    broken = [lines[0], "1,2", lines[1], lines[2] + ",x", *lines[3:], "7"]
+    table, output = tmp_path / "t.csv", tmp_path / "p.csv"
+    table.write_text("\n".join([header, *broken]))
+    model = dpem.load(ward / "clusters.dpem")
+    expected = model.predict(table)
+    assert len(expected) == len(broken)
+    proper = [j for j, line in enumerate(broken) if line in lines]
+    (tmp_path / "proper.csv").write_text("\n".join([header, *(broken[j] for j in proper)]))
+    assert np.array_equal(expected[proper], model.predict(tmp_path / "proper.csv"))
+    arguments = ["predict", ward / "clusters.dpem", table, "-o", output, "--keep", "sex"]
+    assert called(capsys, *arguments).code == 0
+    found = pd.read_csv(output)
+    assert np.array_equal(found["component"], expected + 1)
+    assert list(found["sex"].isna()) == [line not in lines for line in broken]
+
+
+def test_files_in_another_encoding(tmp_path, capsys):
+    """`check` and `fit` read a file of Windows with --encoding."""
+    (tmp_path / "t.csv").write_bytes(("gr\xf6\xdfe\n" + "1\n2\n" * 50).encode("cp1252"))
+    options = ["--encoding", "cp1252"]
+    drafted = ["schema", tmp_path / "t.csv", "-o", tmp_path / "s.toml", "--number", "gr\xf6\xdfe=0:9"]
+    assert called(capsys, *drafted, *options).code == 0
+    fitted = [tmp_path / "t.csv", "-s", tmp_path / "s.toml"]
+    assert called(capsys, "check", *fitted, *options).code == 0
+    assert "--encoding cp1252" in called(capsys, "check", *fitted).err
+    budget = ["-m", "kmeans", "-k", 1, "-e", 1, "-o", tmp_path / "m.dpem"]
+    assert "--encoding cp1252" in called(capsys, "fit", *fitted, *budget).err
+    assert called(capsys, "fit", *fitted, *budget, *options).code == 0
+    output = ["-o", tmp_path / "p.csv"]
+    assert called(capsys, "predict", tmp_path / "m.dpem", tmp_path / "t.csv", *output, *options).code == 0
+
+
+@pytest.mark.parametrize("command", ["check", "fit", "predict", "python"])
+def test_another_separator_has_one_remedy_everywhere(ward, tmp_path, capsys, command):
+    table = tmp_path / "t.csv"
+    table.write_text((ward / "patients.csv").read_text().replace(",", ";"))
+    model = ward / "clusters.dpem"
+    if command == "python":
+        for call in (
+            dpem.load(model).predict,
+            dpem.KMeans(2, epsilon=1.0, schema=PATIENTS_SCHEMA.select(["age"])).fit,
+        ):
+            with pytest.raises(dpem.errors.InvalidArgumentError, match=r'Files\(path, delimiter=";"\)'):
+                call(table)
+        return
+    arguments = {
+        "check": [table, "-s", ward / "patients.toml"],
+        "fit": [table, "-s", ward / "patients.toml", "-e", 1, "-o", tmp_path / "m.dpem"],
+        "predict": [model, table, "-o", tmp_path / "p.csv"],
+    }
+    found = called(capsys, command, *arguments[command])
+    assert found.code == 2
+    assert "another separator, pass it with --delimiter. If the file has no header line" in found.err
+
+
 def test_components_have_the_same_numbers_everywhere(ward, tmp_path, capsys):
     """`fit`, the report and `predict` number components alike."""
     model = dpem.load(ward / "clusters.dpem")

@@ -195,6 +195,8 @@ class Console:
 # Remedies for Python in the messages of the library, and the same remedies as options of the command.
 _COMMAND_REMEDIES: tuple[tuple[str, str], ...] = (
     (r"with dpem\.Files\(path, header=\[\.\.\.\]\), or --header", "with --header a,b,c"),
+    (r"with dpem\.Files\(path, delimiter=\";\"\), or --delimiter", "with --delimiter"),
+    (r"with dpem\.Files\(path, encoding=\"cp1252\"\), or --encoding", "with --encoding cp1252"),
     (r"Pass the format with dpem\.Files\(path, format=\)", "Rename the files"),
     (r"in dpem\.Files\(path, columns=\[\.\.\.\]\)", "with --columns"),
     (r"Use schema\.select\(\[\.\.\.\]\)", "Choose them with --columns"),

@@ -122,6 +122,10 @@ HeaderOption = Annotated[
     str | None,
     typer.Option("--header", help="Column names a,b,c for CSV files without a header line."),
 ]
+EncodingOption = Annotated[
+    str,
+    typer.Option("--encoding", help="Encoding of CSV files, such as cp1252 for files from Windows."),
+]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing output file.")]
 SeedOption = Annotated[
     int | None,
@@ -130,13 +134,13 @@ SeedOption = Annotated[
 
 
 def table_files(
-    paths: Sequence[Path], delimiter: str, header: str | None = None, columns: Sequence[str] | None = None
+    paths: Sequence[Path], delimiter: str, header: str | None = None, encoding: str = "utf-8"
 ) -> "dpem.Files":
     """Return the files of a table; "-" stands for standard input."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     names = None if header is None else _names(header)
     found = [_standard_input() if str(path) == "-" else str(path) for path in paths]
-    return dpem.Files(found, delimiter=delimiter, header=names, columns=columns)
+    return dpem.Files(found, delimiter=delimiter, header=names, encoding=encoding)
 
 
 @lru_cache(maxsize=1)

@@ -75,6 +75,7 @@ def schema(
     ] = True,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
+    encoding: options.EncodingOption = "utf-8",
     overwrite: options.OverwriteOption = False,
     bounds_epsilon: Annotated[
         float | None,
@@ -108,7 +109,7 @@ def schema(
         raise InvalidArgumentError(
             f"Expected a file name that ends in .toml or .json, got --output {str(output)!r}."
         )
-    files = options.table_files(data, delimiter, header)
+    files = options.table_files(data, delimiter, header, encoding)
     head, typed = file_head(files)
     if not typed and header is None:
         _check_header(head.column_names)
@@ -173,7 +174,8 @@ def _check_header(names: list[str]) -> None:
     """Raise if the first line of a CSV file does not look like a header; do not show it: it may be a row."""
     if any("\ufffd" in name for name in names):
         raise InvalidArgumentError(
-            "Expected a header line in UTF-8, got another encoding. Save the file as UTF-8."
+            "Expected a header line in UTF-8, got another encoding. Save the file as UTF-8, or pass its "
+            "encoding, such as --encoding cp1252."
         )
     if any(_is_number(name) or not name.strip() for name in names):
         raise InvalidArgumentError(

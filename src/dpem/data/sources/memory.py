@@ -23,7 +23,7 @@ from dpem.data.table_types import did_you_mean, doubled_names
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -270,15 +270,23 @@ def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
     return cells[kept]
 
 
-def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
-    """Raise if columns are missing; of the other columns, the message shows only similar names."""
+def require_columns(
+    wanted: Sequence[Any],
+    found: Collection[Any],
+    *,
+    remedy: Callable[[Sequence[Any]], str] | None = None,
+) -> None:
+    """Raise if columns are missing; of the other columns, the message shows only similar names.
+
+    `remedy` returns further words for the missing columns.
+    """
     missing = [name for name in wanted if name not in found]
     if missing:
         question = did_you_mean(missing, list(found), exact=True)
         raise InvalidArgumentError(
             f"Expected the columns {_validate.shown_names(wanted)}, got a table without "
             f"{_validate.shown_names(missing)}. "
-            f"{question}".rstrip()
+            f"{question}{'' if remedy is None else remedy(missing)}".rstrip()
         )
 
 
