@@ -98,10 +98,11 @@ def test_standard_errors_agree_with_fresh_noise_in_the_last_step():
 
 
 @pytest.mark.parametrize(
-    ("n", "adjacency"), [(0, "add_remove"), *((n, relation) for n in (1, 2, 5, 40) for relation in RELATIONS)]
+    ("n", "adjacency"),
+    [*((n, "add_remove") for n in (0, 1, 2, 5)), *((n, relation) for n in (7, 40) for relation in RELATIONS)],
 )
 def test_there_are_always_k_finite_centres(n, adjacency):
-    """Few rows, or none if their number is private, never raise."""
+    """Few rows never raise, nor fewer rows than clusters if the number of rows is private."""
     X = blobs(n=40)[0][:n]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -259,6 +260,31 @@ def test_warnings_from_public_numbers():
         KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0).fit(X)
     with pytest.warns(DeltaWarning, match=r"number of rows \(about \d+\)"):  # of the noisy number
         KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0, adjacency="add_remove").fit(X)
+
+
+def test_more_clusters_than_rows_are_refused_before_the_charge(tmp_path):
+    """If the number of rows is public; a fit of so many clusters would take very long."""
+    X, _ = blobs(n=200)
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=2.0, cap_delta=1e-6)
+    for model in (
+        KMeans(100_000, epsilon=1.0, data_norm=1.0, ledger=ledger),
+        KMeans(201, epsilon=math.inf, data_norm=1.0),
+        dpem.GaussianMixture(201, epsilon=1.0, data_norm=1.0, ledger=ledger),
+    ):
+        name = "n_clusters" if isinstance(model, KMeans) else "n_components"
+        with pytest.raises(
+            InvalidArgumentError, match=rf"{name}=\d+ for n_samples=200\. Choose a smaller {name}"
+        ):
+            model.fit(X)
+    assert ledger.history() == []
+    with pytest.raises(InvalidArgumentError, match="n_clusters=201 for n_samples=200"):
+        dpem.plan(KMeans(201, epsilon=1.0, data_norm=1.0), 200, columns=2)
+    for delta, kind in ((0.5, InvalidArgumentError), (0.005, DeltaWarning)):
+        model = KMeans(2, epsilon=5.0, delta=delta, data_norm=1.0, adjacency="add_remove", ledger=ledger)
+        with pytest.raises(kind, match="publish the row of a person"), warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(X)
+    assert ledger.history() == []
 
 
 def test_the_number_of_rows_stays_private(tmp_path):
