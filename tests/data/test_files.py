@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 
 import dpem
 from dpem import Ledger, Schema
+from dpem.data.sources import formats
 from dpem.engines import LocalEngine, open_rows
 from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
 from dpem.gate.release import ReleaseGate
@@ -107,6 +109,29 @@ def test_malformed_lines_keep_their_place_in_any_block(tmp_path, monkeypatch):
             source = open_rows(dpem.Files(file, header=header), AGES)
             np.testing.assert_array_equal(source.in_memory().block()[0], expected)
             assert source.counts_of_lines().malformed == np.count_nonzero(~good)
+
+
+def test_a_file_that_is_not_read_to_its_end_is_not_read_any_more(tmp_path, monkeypatch):
+    """A thread of Arrow that still reads through Python would abort a process that exits."""
+    reads = []
+
+    class SlowText(formats._ValidText):
+        def read(self, size=-1):
+            time.sleep(0.02)
+            found = super().read(size)
+            reads.append(found)
+            return found
+
+    monkeypatch.setattr(formats, "_ValidText", SlowText)
+    monkeypatch.setattr(formats, "_CSV_BLOCK", 1000)
+    source = open_rows(csv(tmp_path, "age,x\n" + "1,2\n" * 50_000), AGES)
+    pieces = source.pieces()
+    assert next(pieces).n_rows > 0
+    pieces.close()
+    n_reads = len(reads)
+    time.sleep(0.3)
+    assert len(reads) == n_reads
+    assert source.in_memory().n_rows == 50_000
 
 
 def test_other_encodings(tmp_path):

@@ -115,7 +115,8 @@ class FileFormat(ABC):
 
         for name, kind in nw.from_native(head.select(list(numbers))).schema.items():
             all_null = pa.types.is_null(head.schema.field(name).type)  # a single value would change this type
-            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean or all_null)
+            is_number = kind.is_numeric() or kind == nw.Boolean or all_null
+            require_number(name, is_number=is_number, is_text=kind == nw.String)
 
 
 class Parquet(FileFormat):
@@ -199,6 +200,11 @@ class _ValidText(io.RawIOBase):
         self._stream = pa.input_stream(str(file), compression="detect")
         self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._ready = b""
+        self._ended = False
+
+    def end(self) -> None:
+        """Let every further read find the end of the file."""
+        self._ended = True
 
     def readable(self) -> bool:
         """Return True: the stream can be read."""
@@ -206,7 +212,7 @@ class _ValidText(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return the next `size` bytes, fewer only at the end: Arrow loses lines after a short block."""
-        while len(self._ready) < size:
+        while len(self._ready) < size and not self._ended:
             raw = self._stream.read(size)
             self._ready += self._decoder.decode(raw, final=not raw).replace("\0", "\ufffd").encode()
             if not raw:
@@ -225,7 +231,31 @@ class Csv(FileFormat):
 
     is_text = True
 
-    def _open(self, file: Path, columns: Sequence[str], block: int, bad: list[int]) -> Any:
+    @contextmanager
+    def _open(self, file: Path, columns: Sequence[str], block: int, bad: list[int]) -> Iterator[Any]:
+        """Open the file and yield its batches; at the end no thread of Arrow reads it any more.
+
+        A thread that reads ahead through Python while the interpreter exits would abort the process.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        text = _ValidText(file, self.files.encoding)
+        try:
+            batches = self._reader(text, self._delimiter(file), columns, block, bad)
+        except pa.ArrowException:
+            text.end()
+            raise
+        try:
+            yield batches
+        finally:
+            text.end()
+            with suppress(pa.ArrowException):
+                for _ in batches:  # what was read ahead
+                    pass
+
+    def _reader(
+        self, text: _ValidText, delimiter: str, columns: Sequence[str], block: int, bad: list[int]
+    ) -> Any:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import csv  # noqa: PLC0415
 
@@ -236,12 +266,12 @@ class Csv(FileFormat):
             return "skip"
 
         return csv.open_csv(
-            _ValidText(file, self.files.encoding),
+            text,
             read_options=csv.ReadOptions(
                 use_threads=False, block_size=block, column_names=None if names is None else list(names)
             ),
             parse_options=csv.ParseOptions(
-                delimiter=self._delimiter(file),
+                delimiter=delimiter,
                 newlines_in_values=True,
                 ignore_empty_lines=False,  # in a table with one column an empty line is a missing cell
                 invalid_row_handler=keep_place,
@@ -359,13 +389,14 @@ class Csv(FileFormat):
             bad: list[int] = []  # the places of malformed lines among all rows, in order
             n_seen = 0
             try:
-                for batch in self._open(file, columns, block, bad):
-                    n_seen += batch.num_rows
-                    if n_seen > n_done:
-                        table = pa.Table.from_batches([batch.slice(batch.num_rows - (n_seen - n_done))])
-                        table, n_more = _with_empty_rows(table, bad[n_placed:], n_done + n_placed)
-                        yield table, n_more
-                        n_done, n_placed = n_seen, n_placed + n_more
+                with self._open(file, columns, block, bad) as batches:
+                    for batch in batches:
+                        n_seen += batch.num_rows
+                        if n_seen > n_done:
+                            table = pa.Table.from_batches([batch.slice(batch.num_rows - (n_seen - n_done))])
+                            table, n_more = _with_empty_rows(table, bad[n_placed:], n_done + n_placed)
+                            yield table, n_more
+                            n_done, n_placed = n_seen, n_placed + n_more
                 break
             except pa.ArrowInvalid:  # a line longer than a block; the caller must not notice it
                 if not self._has_rows(file):
