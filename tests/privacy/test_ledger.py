@@ -19,8 +19,8 @@ import pytest
 
 from dpem import Ledger
 from dpem.errors import (
-    InsecureNoiseWarning,
     DeltaWarning,
+    InsecureNoiseWarning,
     InsufficientBudgetError,
     InvalidArgumentError,
     LedgerError,
@@ -289,8 +289,13 @@ def test_files_that_are_not_ledgers(tmp_path):
         Ledger(empty)
     text = tmp_path / "text"
     text.write_text("age,sex\n31,F\n" * 100)
+    with pytest.raises(LedgerError, match="which is not a ledger"):
+        Ledger(text)
+    text.write_bytes(b"SQLite format 3\0" + b"nothing" * 100)
     with pytest.raises(LedgerError, match="not a database"):
         Ledger(text)
+    with pytest.raises(InvalidArgumentError, match="got ledger=5"):
+        Ledger(5)
     other = tmp_path / "other.db"
     sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
     with pytest.raises(LedgerError, match="another file"):

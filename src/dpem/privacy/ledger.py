@@ -158,7 +158,7 @@ class Ledger:
     def __init__(
         self, path: str | os.PathLike[str], *, purpose: str | None = None, analyst: str | None = None
     ) -> None:
-        self.path = _validate.path(path, remedy="Pass the file of a ledger.").absolute()
+        self.path = _validate.path(path, "ledger", "Pass the file of a ledger.").absolute()
         self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
         self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
         self._store = _store_at(self.path)
