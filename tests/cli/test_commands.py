@@ -8,6 +8,7 @@ import pytest
 
 import dpem
 from dpem.cli import main, options
+from dpem.cli.console import with_command_remedies
 from dpem.data.column import UNREADABLE
 from dpem.errors import LedgerError
 from dpem.generated_tables import PATIENTS_SCHEMA, patients
@@ -259,6 +260,24 @@ def test_sampled_rows_conform_to_the_schema(ward, tmp_path, capsys):
                 assert (found < UNREADABLE).all()
     first = called(capsys, "sample", ward / "table.dpem", "-n", 5, "--seed", 1, "--json").json["rows"]
     assert first == called(capsys, "sample", ward / "table.dpem", "-n", 5, "--seed", 1, "--json").json["rows"]
+
+
+def test_a_sample_with_decimal_commas_has_semicolons(ward, tmp_path, capsys):
+    """The fields need no quotes, and the same schema reads them."""
+    schema = dpem.Schema({"bmi": {"kind": "continuous", "bounds": [10, 60], "decimal": ","}})
+    table = pd.read_csv(ward / "patients.csv")[["bmi"]]
+    dpem.GaussianMixture(1, epsilon=2.0, schema=schema).fit(table).save(tmp_path / "m.dpem")
+    output = tmp_path / "s.csv"
+    assert called(capsys, "sample", tmp_path / "m.dpem", "-n", 9, "-o", output).code == 0
+    for text in (output.read_text(), called(capsys, "sample", tmp_path / "m.dpem", "-n", 9).out):
+        assert '"' not in text
+        assert text.count(",") == 9
+    assert dpem.check_table(dpem.Files(output, delimiter=";"), schema).is_read
+
+
+def test_warnings_name_options_of_the_command():
+    found = with_command_remedies("Fewer n_components, n_clusters=3, or covariance_type='diag', and so on.")
+    assert found == "Fewer -k, -k 3, or --covariance diag, and so on."
 
 
 def test_batches_of_a_sample_differ(ward, capsys, monkeypatch):

@@ -81,6 +81,9 @@ def fit(
 
     inputs = [schema, *(path for path in data if str(path) != "-"), *([] if ledger is None else [ledger])]
     check_writable(output, overwrite=overwrite, inputs=inputs)
+    options.refuse_other_format(
+        output, "a model", [".dpem"], "Of the model, dpem sample writes rows and dpem report writes a report."
+    )
     if not math.isfinite(epsilon):
         raise InvalidArgumentError(
             f"Expected a finite --epsilon, got {epsilon}. Without a limit the model would not be private."

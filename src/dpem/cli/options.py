@@ -156,6 +156,21 @@ def _standard_input() -> str:
     return name
 
 
+_FORMATS = (
+    *(".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather", ".xlsx", ".xls", ".json", ".toml"),
+    *(".pdf", ".html", ".htm", ".docx", ".md", ".txt", ".png", ".svg", ".pkl", ".joblib", ".npz", ".dpem"),
+)
+
+
+def refuse_other_format(output: Path, what: str, endings: Sequence[str], remedy: str) -> None:
+    """Raise if the name of an output file ends like a file of another known format."""
+    if output.suffix.lower() in _FORMATS and output.suffix.lower() not in endings:
+        raise InvalidArgumentError(
+            f"Expected a file name for {what}, such as one that ends in {endings[0]}, got --output "
+            f"{str(output)!r}. {remedy}"
+        )
+
+
 def checked_ledger(
     path: Path | None,
     schema: "dpem.Schema | None",
@@ -200,13 +215,15 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+def pairs(
+    texts: Sequence[str] | None, option: str, form: str = "NAME=VALUE", remedy: str = ""
+) -> dict[str, str]:
     """Parse options of the form NAME=VALUE."""
     found: dict[str, str] = {}
     for text in texts or ():
         name, separator, value = text.partition("=")
         if not separator or not name.strip():
-            raise InvalidArgumentError(f"Expected NAME=VALUE for {option}, got {text!r}.")
+            raise InvalidArgumentError(f"Expected {form} for {option}, got {text!r}. {remedy}".rstrip())
         if name in found:
             raise InvalidArgumentError(f"Expected each name once for {option}, got {name!r} twice.")
         found[name.strip()] = value.strip()

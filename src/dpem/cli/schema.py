@@ -189,6 +189,11 @@ def _check_header(names: list[str]) -> None:
         )
 
 
+_NO_BOUNDS = (
+    "If nobody knows the bounds, leave the option out and let dpem fit --estimate-bounds 0.1 estimate them."
+)
+
+
 def _is_number(text: str) -> bool:
     try:
         float(text)
@@ -207,7 +212,7 @@ def _declared_columns(
     """Return the columns declared by options, except dates and times."""
     found: dict[str, dict[str, Any]] = {}
     for option, kind, texts in (("--number", "continuous", number), ("--integer", "integer", integer)):
-        for name, text in options.pairs(texts, option).items():
+        for name, text in options.pairs(texts, option, "NAME=LOW:HIGH", _NO_BOUNDS).items():
             _declare(found, name, {"kind": kind, "bounds": _bounds(text, f"{option} {name}")})
     for option, kind, texts in (("--category", "categorical", category), ("--ordered", "ordered", ordered)):
         for name, text in options.pairs(texts, option).items():
