@@ -20,6 +20,7 @@ from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import FileRows
+from dpem.data.table_types import listed
 from dpem.engines import engine_for, open_rows
 from dpem.engines.base import ClusterRows
 from dpem.errors import InvalidArgumentError
@@ -220,7 +221,11 @@ def check_table(
     >>> dpem.check_table(table, schema.declare({"pay": {"thousands": ","}})).is_read
     True
     """
-    require_schema(schema).require_complete()
+    if require_schema(schema).lacking:
+        raise InvalidArgumentError(
+            f"Expected public bounds or categories for {listed(schema.lacking)}, got a draft of a schema "
+            f"without them. Declare them in the schema from public knowledge, then check the table."
+        )
     source = open_rows(table, schema, person=person)
     _validate.integer(rows_per_person, "rows_per_person")
     m = len(schema.columns)
@@ -244,7 +249,9 @@ def check_table(
     for j, column in enumerate(columns):
         # The finding about malformed lines covers their cells.
         is_absent = bool(counts[j, ABSENT] > n_malformed)
-        findings += _findings_of(column, samples.get(j), cased.get(j, 0.0), is_absent=is_absent)
+        findings += _findings_of(
+            schema.columns[j], column, samples.get(j), cased.get(j, 0.0), is_absent=is_absent
+        )
     findings += _findings_of_table(source, schema, n_rows, person, rows_per_person)
     return TableCheck(n_rows, columns, tuple(findings))
 
@@ -279,7 +286,9 @@ def _column_check(
     )
 
 
-def _findings_of(column: ColumnCheck, sample: _Sample | None, cased: float, *, is_absent: bool) -> list[str]:
+def _findings_of(
+    declared: Column, column: ColumnCheck, sample: _Sample | None, cased: float, *, is_absent: bool
+) -> list[str]:
     found = []
     name = column.name
     if is_absent:
@@ -303,8 +312,10 @@ def _findings_of(column: ColumnCheck, sample: _Sample | None, cased: float, *, i
     if column.outside > 0:
         which = "They" if cased == 1 else "Some of them"
         how = f" {which} differ from a category in upper and lower case only." if cased else ""
+        place = "missing" if declared.outside == "missing" else repr(declared.outside)
         found.append(
-            f"{name}: {_percent(column.outside)} of the cells are outside the declared categories.{how}"
+            f"{name}: {_percent(column.outside)} of the cells are outside the declared categories; they "
+            f"count as {place}.{how}"
         )
     clipped = column.below + column.above
     if clipped > _CLIPPED:

@@ -78,7 +78,7 @@ def warn_of_epsilon(plan: Plan) -> None:
 
 
 def warn_of_repetition(ledger: Ledger, plan: Plan, purpose: str, facts: str) -> None:
-    """Warn before a charge that equals an earlier one of the ledger, as after a cell of a notebook ran again."""
+    """Warn before a charge that equals an earlier one of the ledger, such as of a notebook cell run again."""
     earlier = ledger._equal_charge(plan.event, purpose, facts)
     if earlier is not None:
         number, left = earlier
