@@ -94,11 +94,31 @@ CASES = {
         2,
         ["'ward'", "--columns age", "table"],
     ),
+    "columns to quote": (
+        lambda d: [
+            with_file("patients.csv", "Limit (TWD),ward\n1,a\n2,b\n")(d),
+            with_file(
+                "patients.toml",
+                '["Limit (TWD)"]\nkind = "integer"\nbounds = [0, 9]\n'
+                '[ward]\nkind = "categorical"\ncategories = ["a", "b"]\n',
+            )(d),
+        ],
+        "fit patients.csv -s patients.toml -e 1 -o m.dpem",
+        2,
+        ["--columns 'Limit (TWD)', or use"],
+    ),
     "epsilon": (nothing, FIT.replace("-e 1", "-e -1"), 2, ["epsilon", "-1"]),
     "delta": (nothing, FIT + " --delta 2", 2, ["delta", "2"]),
     "components": (nothing, FIT.replace("-k 2", "-k 0"), 2, ["an integer -k >= 1, got -k 0"]),
     "more components than rows": (nothing, FIT.replace("-k 2", "-k 301"), 2, ["got -k 301"]),
     "not a number": (nothing, FIT.replace("-e 1", "-e much"), 2, ["--epsilon", "valid number"]),
+    "decimal comma": (
+        nothing,
+        FIT.replace("-e 1", "-e 1,5"),
+        2,
+        ["'1,5' is not a valid number, such as 0.5"],
+    ),
+    "half a component": (nothing, FIT.replace("-k 2", "-k 3.5"), 2, ["'3.5' is not a whole number"]),
     "unknown option": (nothing, FIT + " --espilon 3", 2, ["--espilon"]),
     "target of a mixture": (nothing, FIT + " --target ward", 2, ["--target", "--model table"]),
     "existing output": (with_file("m.dpem", "mine"), FIT, 5, ["'m.dpem'", "exists", "--overwrite"]),

@@ -215,6 +215,7 @@ _COMMAND_REMEDIES: tuple[tuple[str, str], ...] = (
     (r"such as bounds=\[0, 100\]", "such as bounds = [0, 100]"),
     (r'such as categories=\["a", "b"\]', 'such as categories = ["a", "b"]'),
     (r"Name the target before the fit: MixedMixture\(\.\.\., target='\.\.\.'\)", "Fit a model with --target"),
+    (r", and keep models with save\(\) and dpem\.load", ""),
     (r"\bn_(?:components|clusters|factors)=", "-k "),
     (r"\bn_(?:components|clusters|factors)\b", "-k"),
     (r"\bcovariance_type='(\w+)'", r"--covariance \1"),

@@ -27,6 +27,20 @@ def _model_names(beginning: str) -> list[str]:
     return [name for name in model_names() if name.startswith(beginning)]
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a valid number, such as 0.5.") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number, such as 3.") from None
+
+
 class Covariance(StrEnum):
     """The covariance types of a mixture, as in `statistics/gaussian.py`, which is slow to import."""
 
@@ -77,10 +91,15 @@ ComponentsOption = Annotated[
     typer.Option(
         "--components",
         "-k",
+        parser=_whole,
+        metavar="<int>",
         help="Number of components, clusters, factors or classes; the default depends on the model.",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Epsilon of the privacy budget.")]
+EpsilonOption = Annotated[
+    float,
+    typer.Option("--epsilon", "-e", parser=_number, metavar="<float>", help="Epsilon of the privacy budget."),
+]
 DeltaOption = Annotated[
     float, typer.Option("--delta", help="Delta of the privacy budget; choose it well below 1 / rows.")
 ]
