@@ -59,6 +59,7 @@ __all__ = [
 
 
 _OF_LAST_FIT: Any = object()
+_FEW_PARTS = 100  # clusters or components, which are fitted to any number of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,12 +254,15 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         _ = self._adjacency, self._unit  # these raise for invalid values
 
     def _check_parts(self, n_rows: int | None) -> None:
-        """Raise for more clusters or components than rows, if the number of rows is public."""
+        """Raise for many clusters or components, more than a public number of rows: the fit would take long.
+
+        Few of them are allowed for any number of rows: a fit of a small table is never refused.
+        """
         if not hasattr(type(self), "predict"):  # factors are no parts of the rows
             return
         for name in ("n_clusters", "n_components"):
             count = getattr(self, name, None)
-            if isinstance(count, int | np.integer) and n_rows is not None and count > n_rows:
+            if isinstance(count, int | np.integer) and n_rows is not None and count > max(n_rows, _FEW_PARTS):
                 raise InvalidArgumentError(
                     f"Expected at most as many clusters or components as rows, got {name}={count:d} for "
                     f"n_samples={n_rows:d}. Choose a smaller {name}."
