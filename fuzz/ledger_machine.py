@@ -79,7 +79,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @initialize(
         epsilon=st.sampled_from([0.01, 0.5, 1.0, 8.0]),
-        delta=st.sampled_from([1e-9, 1e-5, 0.01]),
+        delta=st.sampled_from([1e-9, 1e-5, 1e-3]),
         adjacency=st.sampled_from(["replace_one", "add_remove"]),
         unit=st.sampled_from([PrivacyUnit(), PrivacyUnit(3), PrivacyUnit(2, "patient")]),
     )

@@ -40,6 +40,72 @@ def test_the_remedy_names_the_cell_format(cells, declared, expected):
     assert any(f"In the schema: {column.remedies[0]}" in words for words in _findings(cells, declared))
 
 
+DATE = {"kind": "date", "bounds": ["2000-01-01", "2030-01-01"]}
+
+
+@pytest.mark.parametrize(
+    ("cells", "declared"),
+    [
+        (["31.01.2024"] * 90 + ["2024-02-28"] * 10, DATE | {"format": "%d.%m.%Y"}),
+        (["31.01.2024"] * 90 + ["2024-02-28"] * 10, DATE),
+        (["31.01.2024"] * 60 + ["02/28/2024"] * 40, DATE),
+        (["1,5"] * 80 + ["1.5"] * 20, NUMBER),
+    ],
+)
+def test_two_formats_in_a_column_have_no_remedy_in_the_schema(cells, declared):
+    """A suggested format raises the share of cells that are read, so a second check suggests no other one."""
+    (words,) = _findings(cells, declared)
+    assert "one format: convert the column first." in words
+    assert "In the schema" not in words
+    assert checked(cells, declared).remedies == ()
+
+
+@pytest.mark.parametrize(
+    ("cells", "declared", "expected"),
+    [
+        (["1234.5", "17"], NUMBER | {"decimal": ",", "thousands": "."}, 'decimal = ".", thousands = ","'),
+        (["1234.5", "17.5"], NUMBER | {"decimal": ","}, 'decimal = "."'),
+        (["1,5", "17"], NUMBER | {"thousands": ","}, 'decimal = ",", thousands = "."'),
+        (["2024-01-31"], DATE | {"format": "%d.%m.%Y"}, 'format = "%Y-%m-%d"'),
+        (["n/a", "3", "-1"], NUMBER | {"missing": True, "na_values": ["-1"]}, 'na_values = ["-1", "n/a"]'),
+    ],
+)
+def test_a_remedy_names_every_key_to_change(cells, declared, expected):
+    (remedy, *others) = checked(cells, declared).remedies
+    assert remedy.removesuffix(", missing = true") == expected
+    assert not others
+
+
+def test_an_unreadable_column_has_one_finding():
+    assert len(_findings(["x", "y"], NUMBER)) == 1
+    assert len(_findings(["x", "y"], {"kind": "categorical", "categories": ["F", "M"]})) == 1
+
+
+def test_malformed_lines_are_one_finding(tmp_path):
+    """Their cells are missing, and not one finding for each column."""
+    text = "a,b,c\n1,2,3\n4,5\n6,7,8\n6,7,8,9\n1,2,4\n"
+    (tmp_path / "t.csv").write_text(text)
+    schema = Schema({name: {"kind": "integer", "bounds": [0, 9]} for name in "abc"})
+    check = check_table(tmp_path / "t.csv", schema)
+    assert check.findings == ("2 lines have a wrong number of fields; all their cells count as missing.",)
+    assert check.columns[0].absent == 0.4
+    (tmp_path / "t.csv").write_text(text + ",3,4\n")
+    _, cells = check_table(tmp_path / "t.csv", schema).findings
+    assert cells.startswith("a: 50.0% of the cells are missing")
+
+
+def test_another_encoding_is_named(tmp_path):
+    file = tmp_path / "t.csv"
+    file.write_bytes("stadt\nKöln/Bonn\nUlm\nUlm\n".encode("cp1252"))
+    schema = Schema({"stadt": {"kind": "categorical", "categories": ["Ulm", "Köln/Bonn"]}})
+    words = " ".join(check_table(file, schema).findings)
+    assert "1 line has bytes that the encoding of the files does not have" in words
+    assert "--encoding" in words
+    assert "they count as 'Ulm'" in words
+    assert "Bonn" not in words
+    assert not check_table(dpem.Files(file, encoding="cp1252"), schema).findings
+
+
 def _findings(cells, declared):
     return check_table(pd.DataFrame({"c": cells}), Schema({"c": declared})).findings
 
@@ -155,7 +221,7 @@ def test_a_file_without_a_header_is_recognised(tmp_path):
     schema = Schema({"age": {"kind": "integer", "bounds": [0, 120]}})
     with pytest.raises(InvalidArgumentError) as caught:
         check_table(tmp_path / "t.csv", schema)
-    assert "--header" in caught.value.__notes__[0]
+    assert "--header" in str(caught.value)
     assert "31" not in str(caught.value)
 
 

@@ -266,6 +266,16 @@ EXAMPLES: dict[str, Example] = {
         """,
         "Make `m_step` robust to noisy sums: negative counts, sums outside their range.",
     ),
+    "RepeatedChargeWarning": Example(
+        """
+        ledger = dpem.Ledger.create("trial.ledger", name="trial", cap_epsilon=3.0, cap_delta=1e-6)
+        for run in range(2):
+            dpem.KMeans(2, epsilon=1.0, bounds=(0, 100), ledger=ledger).fit(X)
+        """,
+        "Load the saved model instead of fitting again, such as after a cell of a notebook ran twice. If a "
+        "further fit is intended, ignore the warning, or record another purpose with "
+        "`dpem.Ledger(path, purpose=...)`.",
+    ),
     "ResumedFitWarning": Example(
         """
         passes = iter(range(100))

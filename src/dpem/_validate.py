@@ -253,6 +253,19 @@ def epsilon(value: Any, name: str = "epsilon") -> float:
     return result
 
 
+LARGEST_DELTA, LARGE_DELTA = 1e-2, 1e-3  # of a release: refused above the first, warned of above the second
+DELTA_MEANS = "Delta is the probability with which a release may publish the row of a person in the clear."
+
+
+def delta_of_releases(value: Any, name: str = "delta") -> float:
+    """Validate the delta of releases: between 0 and 0.01."""
+    result = delta(value, name)
+    if result > LARGEST_DELTA:
+        remedy = f"{DELTA_MEANS} Choose a delta well below one over the number of rows, such as 1e-6."
+        raise fail(f"{name} of at most {LARGEST_DELTA:g}", name, value, remedy)
+    return result
+
+
 def delta(value: Any, name: str = "delta") -> float:
     """Validate a delta between 0 and 1, both excluded, and of at least 1e-300, where floats end."""
     remedy = "Choose a delta well below one over the number of rows, such as 1e-6."

@@ -15,11 +15,12 @@ import numpy as np
 
 from dpem import _validate
 from dpem.data.cells import category_key, is_arrow
-from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, NUMBERS, OUTSIDE, UNREADABLE
+from dpem.data.column import ABOVE, ABSENT, BELOW, MISSING, NUMBERS, OUTSIDE, READ, UNREADABLE
 from dpem.data.declarations import declared_column
 from dpem.data.levels import LevelGrid
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import FileRows
+from dpem.data.table_types import listed
 from dpem.engines import engine_for, open_rows
 from dpem.engines.base import ClusterRows
 from dpem.errors import InvalidArgumentError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from dpem.data import RowSource, Schema, TableRows
     from dpem.data.column import Column
+    from dpem.data.sources.files import LineCounts
 
 __all__ = ["ColumnCheck", "TableCheck", "check_table"]
 
@@ -40,19 +42,22 @@ _CLIPPED = 0.05  # a larger share of clipped cells is reported
 _PARTS = 256  # of the bounds; a column whose cells all lie in one part is reported
 _SAMPLED = 2000  # unreadable cells on which other formats are tried
 _EXPLAINED = 0.9  # share of these cells that a format must read to be suggested
+_HALF = 0.5  # with fewer cells read, most values of a column are replacements
 _SCALES = 1000.0  # a larger ratio between the widths of bounds is reported
 
 _NUMBERS: tuple[dict[str, Any], ...] = (
-    {"thousands": ","},
+    {"decimal": "."},
+    {"decimal": ".", "thousands": ","},
     {"decimal": ","},
     {"decimal": ",", "thousands": "."},
-    {"thousands": " "},
-    {"thousands": "'"},
+    {"decimal": ".", "thousands": " "},
+    {"decimal": ".", "thousands": "'"},
     {"decimal": ",", "thousands": " "},
-    {"thousands": "\u00a0"},
+    {"decimal": ".", "thousands": "\u00a0"},
     {"decimal": ",", "thousands": "\u00a0"},
 )
 _DATES = (
+    "%Y-%m-%d",
     "%d.%m.%Y",
     "%d/%m/%Y",
     "%m/%d/%Y",
@@ -66,6 +71,7 @@ _DATES = (
     "%B %d, %Y",
 )
 _HOURS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+ONE_FORMAT = "A column has one format: convert the column first."
 _NA_VALUES = ["NA", "N/A", "n/a", "na", "NaN", "nan", "null", "NULL", "None", "none", "-", "--", "?", "."]
 
 
@@ -215,8 +221,12 @@ def check_table(
     >>> dpem.check_table(table, schema.declare({"pay": {"thousands": ","}})).is_read
     True
     """
-    require_schema(schema).require_complete()
-    source = _opened(table, schema, person)
+    if require_schema(schema).lacking:
+        raise InvalidArgumentError(
+            f"Expected public bounds or categories for {listed(schema.lacking)}, got a draft of a schema "
+            f"without them. Declare them in the schema from public knowledge, then check the table."
+        )
+    source = open_rows(table, schema, person=person)
     _validate.integer(rows_per_person, "rows_per_person")
     m = len(schema.columns)
     engine = engine_for(source)
@@ -227,29 +237,23 @@ def check_table(
     by_level = levels.split(engine.sum(levels, source, grid).astype(np.float64))
     engine.close()
     n_rows = int(counts[0].sum())
-    remedies = _remedies(source, schema, counts[:, UNREADABLE])
+    samples = _samples(source, schema, counts[:, UNREADABLE], UNREADABLE)
     cased = _differ_in_case(source, schema, counts[:, OUTSIDE])
     columns = tuple(
-        _column_check(column, counts[j], by_level[j].ravel(), remedies.get(j, ()))
+        _column_check(column, counts[j], by_level[j].ravel(), samples[j].remedies if j in samples else ())
         for j, column in enumerate(schema.columns)
     )
-    findings = [
-        words for j, column in enumerate(columns) for words in _findings_of(column, cased.get(j, 0.0))
-    ]
+    lines = source.counts_of_lines() if isinstance(source, FileRows) else None
+    n_malformed = 0 if lines is None else lines.malformed
+    findings = [] if lines is None else _findings_of_lines(lines, n_rows)
+    for j, column in enumerate(columns):
+        # The finding about malformed lines covers their cells.
+        is_absent = bool(counts[j, ABSENT] > n_malformed)
+        findings += _findings_of(
+            schema.columns[j], column, samples.get(j), cased.get(j, 0.0), is_absent=is_absent
+        )
     findings += _findings_of_table(source, schema, n_rows, person, rows_per_person)
     return TableCheck(n_rows, columns, tuple(findings))
-
-
-def _opened(table: Any, schema: Schema, person: str | None) -> RowSource:
-    try:
-        return open_rows(table, schema, person=person)
-    except InvalidArgumentError as error:
-        if "got a table without" in str(error):
-            error.add_note(
-                "If this is a CSV file without a header line, its first row was read as the header. Pass the "
-                "column names with dpem.Files(path, header=[...]), or --header."
-            )
-        raise
 
 
 @dataclass(frozen=True)
@@ -277,15 +281,17 @@ def _column_check(
         float(shares[OUTSIDE]),
         float(shares[BELOW]),
         float(shares[ABOVE]),
-        bool(n > 1 and values.max(initial=0.0) == values.sum() > 0),
+        bool(n > 1 and lost < n and values.max(initial=0.0) == values.sum() > 0),
         remedies,
     )
 
 
-def _findings_of(column: ColumnCheck, cased: float) -> list[str]:
+def _findings_of(
+    declared: Column, column: ColumnCheck, sample: _Sample | None, cased: float, *, is_absent: bool
+) -> list[str]:
     found = []
     name = column.name
-    if column.absent > 0:
+    if is_absent:
         found.append(
             f"{name}: {_percent(column.absent)} of the cells are missing, and the schema allows none. If "
             f"cells may be missing, declare missing = true."
@@ -294,7 +300,9 @@ def _findings_of(column: ColumnCheck, cased: float) -> list[str]:
         found.append(f"{name}: all cells are missing.")
     if column.unreadable > 0:
         how = f" In the schema: {' or '.join(column.remedies)}." if column.remedies else ""
-        if not how and column.kind == "boolean":
+        if sample is not None and sample.is_mixed:
+            how = f" The cells have several formats. {ONE_FORMAT}"
+        elif not how and column.kind == "boolean":
             how = " Declare the words: true = [...] and false = [...]."
         elif not how and column.kind in ("date", "datetime"):
             how = ' Declare their format, such as format = "%d.%m.%Y".'
@@ -304,16 +312,40 @@ def _findings_of(column: ColumnCheck, cased: float) -> list[str]:
     if column.outside > 0:
         which = "They" if cased == 1 else "Some of them"
         how = f" {which} differ from a category in upper and lower case only." if cased else ""
+        place = "missing" if declared.outside == "missing" else repr(declared.outside)
         found.append(
-            f"{name}: {_percent(column.outside)} of the cells are outside the declared categories.{how}"
+            f"{name}: {_percent(column.outside)} of the cells are outside the declared categories; they "
+            f"count as {place}.{how}"
         )
     clipped = column.below + column.above
     if clipped > _CLIPPED:
         found.append(f"{name}: {_percent(clipped)} of the cells are clipped at a bound.")
-    if column.narrow:
+    if column.narrow and column.read > _HALF:
         where = f"in 1/{_PARTS} of the bounds" if column.kind in NUMBERS else "in one category"
         found.append(f"{name}: all cells lie {where}. The column is constant, or its declaration is wrong.")
     return found
+
+
+def _findings_of_lines(lines: LineCounts, n_rows: int) -> list[str]:
+    found = []
+    if lines.invalid:
+        found.append(
+            f"{_lines(lines.invalid)} bytes that the encoding of the files does not have, so cells and names "
+            f'are misread. Pass the encoding with dpem.Files(path, encoding="cp1252"), or '
+            f"--encoding. Files from Windows often have cp1252."
+        )
+    if lines.malformed:
+        found.append(f"{_lines(lines.malformed)} a wrong number of fields; all their cells count as missing.")
+    if lines.all > n_rows:
+        found.append(
+            f"The files have {lines.all:,} lines and {n_rows:,} rows. Either quoted cells contain line "
+            f"breaks, or a quote is opened and not closed and swallows the lines after it."
+        )
+    return found
+
+
+def _lines(count: int) -> str:
+    return "1 line has" if count == 1 else f"{count:,} lines have"
 
 
 def _findings_of_table(
@@ -338,12 +370,6 @@ def _findings_of_table(
                 f"{person}: {_percent(above / max(len(counts), 1))} of the persons have more than "
                 f"{rows_per_person} row{'s' * (rows_per_person > 1)}; a fit leaves out the rows above that."
             )
-    n_lines = source.n_lines if isinstance(source, FileRows) else None
-    if n_lines is not None and n_lines > n_rows:
-        found.append(
-            f"The files have {n_lines:,} lines and {n_rows:,} rows. Either quoted cells contain line breaks, "
-            f"or a quote is opened and not closed and swallows the lines after it."
-        )
     if n_rows == 0:
         found.append("The table has no rows.")
     return found
@@ -362,12 +388,6 @@ def _percent(share: float) -> str:
 
 
 # -- how cells are written -------------------------------------------------------------------------------
-
-
-def _remedies(source: RowSource, schema: Schema, unreadable: NDArray[np.int64]) -> dict[int, tuple[str, ...]]:
-    """Return lines of the schema with which most of the unreadable cells can be read."""
-    samples = _samples(source, schema, unreadable, UNREADABLE)
-    return {j: sample.remedies for j, sample in samples.items()}
 
 
 def _differ_in_case(source: RowSource, schema: Schema, outside: NDArray[np.int64]) -> dict[int, float]:
@@ -392,19 +412,23 @@ def _samples(
 
 
 class _Sample:
-    """The first cells of a column with one finding, such as unreadable ones."""
+    """The first cells of a column with one finding, such as unreadable ones, and the cells before them."""
 
     def __init__(self, column: Column, finding: int) -> None:
         self._column, self._finding = column, finding
         self._cells: list[Any] = []
+        self._others: list[Any] = []  # that are read as declared
 
     @property
     def is_full(self) -> bool:
-        return len(self._cells) >= _SAMPLED
+        return min(len(self._cells), len(self._others)) >= _SAMPLED
 
     def add(self, cells: Any) -> None:
-        lost = np.flatnonzero(self._column.parse(cells)[1] == self._finding)[: _SAMPLED - len(self._cells)]
-        self._cells += cells.take(lost).to_pylist() if is_arrow(cells) else cells[lost].tolist()
+        found = self._column.parse(cells)[1]
+        read = (found == READ) | (found == BELOW) | (found == ABOVE)
+        for sample, chosen in ((self._cells, found == self._finding), (self._others, read)):
+            places = np.flatnonzero(chosen)[: _SAMPLED - len(sample)]
+            sample.extend(cells.take(places).to_pylist() if is_arrow(cells) else cells[places].tolist())
 
     @property
     def cased(self) -> float:
@@ -413,38 +437,66 @@ class _Sample:
         keys = [category_key(cell).casefold() for cell in self._cells]
         return sum(key in known for key in keys) / max(len(keys), 1)
 
-    @cached_property
+    @property
     def remedies(self) -> tuple[str, ...]:
         """Up to three lines of the schema, each of which makes nine in ten of these cells readable."""
+        return self._explained[0]
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the column can be read with several formats and with no single one."""
+        return self._explained[1]
+
+    @cached_property
+    def _explained(self) -> tuple[tuple[str, ...], bool]:
         declared = self._column.to_dict()
-        for key in ("decimal", "thousands", "format"):
-            declared.pop(key, None)
-        found = [lines for lines in self._candidates() if self._reads(declared | lines)]
+        found: list[dict[str, Any]] = []
+        readings: list[NDArray[np.float64]] = []
+        readable = np.zeros(len(self._cells), dtype=bool)
+        for lines in self._candidates():
+            values, read = self._parsed(declared | lines, self._cells)
+            others = self._parsed(declared | lines, self._others)[1]
+            if read.mean() < _EXPLAINED or others.sum() < LEAST_READ * len(others):
+                readable |= read
+            # Of formats with the same values, such as with separators that do not occur, only the first.
+            elif not any(np.array_equal(values, known, equal_nan=True) for known in readings):
+                found.append({key: value for key, value in lines.items() if declared.get(key) != value})
+                readings.append(values)
         fewest = min(map(len, found), default=0)  # of several that work, prefer those with fewest keys
-        return tuple(
+        chosen = [
             ", ".join(f"{key} = {_toml(value)}" for key, value in lines.items())
             for lines in found
             if len(lines) == fewest
-        )[:3]
+        ]
+        return tuple(chosen[:3]), not chosen and bool(readable.mean() >= _EXPLAINED)
 
     def _candidates(self) -> list[dict[str, Any]]:
-        missing = {"na_values": _NA_VALUES, "missing": True}
+        declared = self._column.to_dict()
         kind, formats = self._column.kind, []
         if kind in ("continuous", "integer"):
-            formats = list(_NUMBERS)
+            # The schema cannot take back a declared separator of thousands, only replace it.
+            formats = [lines for lines in _NUMBERS if "thousands" in lines or "thousands" not in declared]
         elif kind in ("date", "datetime"):
             hours = _HOURS[1:] if kind == "datetime" else _HOURS[:3]
             formats = [{"format": date + hour} for hour in hours for date in _DATES]
+        words = {category_key(cell) for cell in self._cells} & set(_NA_VALUES)
+        if not words:
+            return formats
+        known = declared.get("na_values", [])
+        missing = {"na_values": [*known, *(word for word in _NA_VALUES if word in words)], "missing": True}
         return [missing, *formats, *(written | missing for written in formats)]
 
-    def _reads(self, declared: dict[str, Any]) -> bool:
-        cells = np.empty(len(self._cells), dtype=object)
-        cells[:] = self._cells
+    def _parsed(
+        self, declared: dict[str, Any], sample: list[Any]
+    ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """Return the values of the cells with another declaration, and which of them can be read."""
+        cells = np.empty(len(sample), dtype=object)
+        cells[:] = sample
         try:
-            found = declared_column(self._column.name, declared).parse(cells)[1]
+            values, found = declared_column(self._column.name, declared).parse(cells)
         except InvalidArgumentError:  # the format contradicts another declaration of the column
-            return False
-        return bool((found != UNREADABLE).mean() >= _EXPLAINED)
+            return np.full(len(sample), np.nan), np.zeros(len(sample), dtype=bool)
+        return values, found != UNREADABLE
 
 
 def _toml(value: Any) -> str:

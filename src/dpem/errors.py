@@ -30,6 +30,7 @@
     ├── LargeEpsilonWarning                  epsilon is so large that the guarantee protects nobody
     ├── NoLedgerWarning                      several releases of this process were charged to no ledger
     ├── ModelWarning                         a plug-in model failed on released values
+    ├── RepeatedChargeWarning                a charge equals an earlier one of the same ledger
     ├── ResumedFitWarning                    a fit continues from the releases of an earlier run
     ├── WeakFitWarning                       a fit is complete, and much of its result is noise
     └── WeakSignalWarning                    noise will probably hide the structure, by public numbers
@@ -70,6 +71,7 @@ __all__ = [
     "OtherReleaseError",
     "OutputError",
     "PlanViolationError",
+    "RepeatedChargeWarning",
     "ResumeFileError",
     "ResumedFitWarning",
     "UnreachableBudgetError",
@@ -211,7 +213,10 @@ class DataQualityWarning(DpemWarning):
 
 
 class DeltaWarning(DpemWarning):
-    """Delta is so large that even a mechanism that publishes a whole row would satisfy the guarantee."""
+    """Delta is so large that even a mechanism that publishes a whole row would satisfy the guarantee.
+
+    Delta is above one over the number of rows, or above 0.001 if that number is private.
+    """
 
 
 class FewerComponentsWarning(DpemWarning):
@@ -228,6 +233,13 @@ class NoLedgerWarning(DpemWarning):
 
 class ModelWarning(DpemWarning):
     """A plug-in model failed on released sums; the fit skips the step."""
+
+
+class RepeatedChargeWarning(DpemWarning):
+    """A ledger is about to be charged for a release that equals an earlier one, such as a cell run again.
+
+    The warning comes before the charge, so that nothing is charged if warnings are turned into errors.
+    """
 
 
 class ResumedFitWarning(DpemWarning):

@@ -8,6 +8,7 @@ import pytest
 
 import dpem
 from dpem.cli import main, options
+from dpem.cli.console import with_command_remedies
 from dpem.data.column import UNREADABLE
 from dpem.errors import LedgerError
 from dpem.generated_tables import PATIENTS_SCHEMA, patients
@@ -261,6 +262,24 @@ def test_sampled_rows_conform_to_the_schema(ward, tmp_path, capsys):
     assert first == called(capsys, "sample", ward / "table.dpem", "-n", 5, "--seed", 1, "--json").json["rows"]
 
 
+def test_a_sample_with_decimal_commas_has_semicolons(ward, tmp_path, capsys):
+    """The fields need no quotes, and the same schema reads them."""
+    schema = dpem.Schema({"bmi": {"kind": "continuous", "bounds": [10, 60], "decimal": ","}})
+    table = pd.read_csv(ward / "patients.csv")[["bmi"]]
+    dpem.GaussianMixture(1, epsilon=2.0, schema=schema).fit(table).save(tmp_path / "m.dpem")
+    output = tmp_path / "s.csv"
+    assert called(capsys, "sample", tmp_path / "m.dpem", "-n", 9, "-o", output).code == 0
+    for text in (output.read_text(), called(capsys, "sample", tmp_path / "m.dpem", "-n", 9).out):
+        assert '"' not in text
+        assert text.count(",") == 9
+    assert dpem.check_table(dpem.Files(output, delimiter=";"), schema).is_read
+
+
+def test_warnings_name_options_of_the_command():
+    found = with_command_remedies("Fewer n_components, n_clusters=3, or covariance_type='diag', and so on.")
+    assert found == "Fewer -k, -k 3, or --covariance diag, and so on."
+
+
 def test_batches_of_a_sample_differ(ward, capsys, monkeypatch):
     """All batches share one random stream, so the second batch does not repeat the first."""
     monkeypatch.setattr("dpem.cli.sample._BATCH_ROWS", 50)
@@ -307,6 +326,64 @@ def test_predictions_agree_with_python(ward, tmp_path, capsys):
         == 0
     )
     assert list(pd.read_csv(output)["ward"]) == expected
+
+
+def test_a_malformed_line_is_predicted_as_a_row_of_missing_cells(ward, tmp_path, capsys):
+    """One line of output for each line of the table, in its order, in the command and in Python."""
+    header, *lines = (ward / "patients.csv").read_text().splitlines()[:7]
+    broken = [lines[0], "1,2", lines[1], lines[2] + ",x", *lines[3:], "7"]
+    table, output = tmp_path / "t.csv", tmp_path / "p.csv"
+    table.write_text("\n".join([header, *broken]))
+    model = dpem.load(ward / "clusters.dpem")
+    expected = model.predict(table)
+    assert len(expected) == len(broken)
+    proper = [j for j, line in enumerate(broken) if line in lines]
+    (tmp_path / "proper.csv").write_text("\n".join([header, *(broken[j] for j in proper)]))
+    assert np.array_equal(expected[proper], model.predict(tmp_path / "proper.csv"))
+    arguments = ["predict", ward / "clusters.dpem", table, "-o", output, "--keep", "sex"]
+    assert called(capsys, *arguments).code == 0
+    found = pd.read_csv(output)
+    assert np.array_equal(found["component"], expected + 1)
+    assert list(found["sex"].isna()) == [line not in lines for line in broken]
+
+
+def test_files_in_another_encoding(tmp_path, capsys):
+    """`check` and `fit` read a file of Windows with --encoding."""
+    (tmp_path / "t.csv").write_bytes(("gr\xf6\xdfe\n" + "1\n2\n" * 50).encode("cp1252"))
+    options = ["--encoding", "cp1252"]
+    drafted = ["schema", tmp_path / "t.csv", "-o", tmp_path / "s.toml", "--number", "gr\xf6\xdfe=0:9"]
+    assert called(capsys, *drafted, *options).code == 0
+    fitted = [tmp_path / "t.csv", "-s", tmp_path / "s.toml"]
+    assert called(capsys, "check", *fitted, *options).code == 0
+    assert "--encoding cp1252" in called(capsys, "check", *fitted).err
+    budget = ["-m", "kmeans", "-k", 1, "-e", 1, "-o", tmp_path / "m.dpem"]
+    assert "--encoding cp1252" in called(capsys, "fit", *fitted, *budget).err
+    assert called(capsys, "fit", *fitted, *budget, *options).code == 0
+    output = ["-o", tmp_path / "p.csv"]
+    assert called(capsys, "predict", tmp_path / "m.dpem", tmp_path / "t.csv", *output, *options).code == 0
+
+
+@pytest.mark.parametrize("command", ["check", "fit", "predict", "python"])
+def test_another_separator_has_one_remedy_everywhere(ward, tmp_path, capsys, command):
+    table = tmp_path / "t.csv"
+    table.write_text((ward / "patients.csv").read_text().replace(",", ";"))
+    model = ward / "clusters.dpem"
+    if command == "python":
+        for call in (
+            dpem.load(model).predict,
+            dpem.KMeans(2, epsilon=1.0, schema=PATIENTS_SCHEMA.select(["age"])).fit,
+        ):
+            with pytest.raises(dpem.errors.InvalidArgumentError, match=r'Files\(path, delimiter=";"\)'):
+                call(table)
+        return
+    arguments = {
+        "check": [table, "-s", ward / "patients.toml"],
+        "fit": [table, "-s", ward / "patients.toml", "-e", 1, "-o", tmp_path / "m.dpem"],
+        "predict": [model, table, "-o", tmp_path / "p.csv"],
+    }
+    found = called(capsys, command, *arguments[command])
+    assert found.code == 2
+    assert "another separator, pass it with --delimiter. If the file has no header line" in found.err
 
 
 def test_components_have_the_same_numbers_everywhere(ward, tmp_path, capsys):

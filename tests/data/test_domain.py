@@ -133,6 +133,11 @@ def test_bad_bounds_by_name(bounds, names, message):
         Domain.from_arguments(2, bounds=bounds, names=names)
 
 
+def test_pairs_for_three_columns_are_recognised():
+    with pytest.raises(InvalidArgumentError, match=r"mapping, bounds=\{'x0': \(0, 9\), ...\}"):
+        Domain.from_arguments(3, bounds=[(0, 9), (0, 8), (0, 7)])
+
+
 @pytest.mark.parametrize(
     "bounds", [{"a": (-3, 3), "b": (-3, 4)}, (np.array([-3.0, -2.0]), np.array([-1.0, 4.0]))]
 )
@@ -159,8 +164,13 @@ def test_a_model_with_bounds_by_name_or_in_arrays_is_saved_and_loaded(bounds, tm
         ({"bounds": (0, np.inf)}, "finite bounds"),
         ({"bounds": (0, np.nan)}, "finite bounds"),
         ({"bounds": ([0, 0, 0], 1)}, "bounds for 2 columns"),
+        ({"bounds": ([0, 0, 0], [1, 1, 1])}, "bounds for 2 columns, got 3 lower and 3 upper bounds"),
         ({"bounds": 3}, "bounds for 2 columns"),
-        ({"bounds": ("a", "b")}, "bounds for 2 columns"),
+        ({"bounds": ("a", "b")}, "bounds for 2 columns, got text instead of numbers"),
+        ({"bounds": ("0", "100")}, "got text instead of numbers"),
+        ({"bounds": (["0", "1"], ["100", "2"])}, "got text instead of numbers"),
+        ({"bounds": (np.array(["0", 1], dtype=object), 100)}, "got text instead of numbers"),
+        ({"bounds": [(0, 100), (0, 60)]}, r"pass a mapping, bounds=\{'age': \(0, 100\), ...\}"),
         ({"data_norm": -1}, "data_norm"),
         ({"data_norm": np.nan}, "data_norm"),
         ({"data_norm": "1"}, "data_norm"),

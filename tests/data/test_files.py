@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ import pytest
 
 import dpem
 from dpem import Ledger, Schema
+from dpem.data.sources import formats
 from dpem.engines import LocalEngine, open_rows
 from dpem.errors import ChangedDataError, DataError, InvalidArgumentError
 from dpem.gate.release import ReleaseGate
@@ -78,17 +80,72 @@ def test_numbers_in_text_are_read_as_by_python(tmp_path):
 
 
 def test_malformed_lines_become_rows_of_missing_cells(tmp_path):
-    """No line is dropped, because the number of lines is public; and no line raises."""
+    """No line is dropped, because the number of lines is public; none raises; lines keep their place."""
     text = b'age,note\n1,a\n2\n3,b,c\n\n\xff\xfe,d\n5,"x\ny"\n6,"%s"\n' % (b"z" * (5 << 20))
     source = open_rows(csv(tmp_path, text), AGES)
     found = np.concatenate([piece.block()[0] for piece in source.pieces()])
     assert source.n_rows == found.size == 7
-    assert sorted(found[~np.isnan(found)]) == [1, 5, 6]
-    with pytest.raises(DataError, match="damaged"):  # predictions would be of other lines
-        source.in_memory()
+    np.testing.assert_array_equal(found, [1, np.nan, np.nan, np.nan, np.nan, 5, 6])
+    np.testing.assert_array_equal(source.in_memory().block()[0], found)
     one = Schema({"age": AGES.to_dict()["age"]})
     np.testing.assert_array_equal(cells(csv(tmp_path, "age\n1\n\n3\n"), one), [[1, np.nan, 3]])
     assert open_rows(csv(tmp_path, "age\n"), AGES).n_rows == 0
+
+
+def test_malformed_lines_keep_their_place_in_any_block(tmp_path, monkeypatch):
+    """With and without a header line, whatever the blocks are, and if a block must grow."""
+    rng = np.random.default_rng(0)
+    good = rng.random(3000) < 0.7
+    good[:3], good[-3:] = False, False
+    good[1000:1200] = False  # blocks without a proper line
+    lines = [f"{j % 100},a" if ok else f"{j % 100}" + ",a,b" * (j % 2) for j, ok in enumerate(good)]
+    lines[1500], good[1500] = f"7,{'z' * 5000}", True
+    expected = np.where(good, np.arange(3000) % 100, np.nan)
+    expected[1500] = 7
+    for block in (200, 4000, 1 << 22):
+        monkeypatch.setattr("dpem.data.sources.formats._CSV_BLOCK", block)
+        for text, header in (("age,x\n", None), ("", ["age", "x"])):
+            file = csv(tmp_path, text + "\n".join(lines))
+            source = open_rows(dpem.Files(file, header=header), AGES)
+            np.testing.assert_array_equal(source.in_memory().block()[0], expected)
+            assert source.counts_of_lines().malformed == np.count_nonzero(~good)
+
+
+def test_a_file_that_is_not_read_to_its_end_is_not_read_any_more(tmp_path, monkeypatch):
+    """A thread of Arrow that still reads through Python would abort a process that exits."""
+    reads = []
+
+    class SlowText(formats._ValidText):
+        def read(self, size=-1):
+            time.sleep(0.02)
+            found = super().read(size)
+            reads.append(found)
+            return found
+
+    monkeypatch.setattr(formats, "_ValidText", SlowText)
+    monkeypatch.setattr(formats, "_CSV_BLOCK", 1000)
+    source = open_rows(csv(tmp_path, "age,x\n" + "1,2\n" * 50_000), AGES)
+    pieces = source.pieces()
+    assert next(pieces).n_rows > 0
+    pieces.close()
+    n_reads = len(reads)
+    time.sleep(0.3)
+    assert len(reads) == n_reads
+    assert source.in_memory().n_rows == 50_000
+
+
+def test_other_encodings(tmp_path):
+    """An encoding is accepted if each line is decoded by itself."""
+    towns = {"kind": "categorical", "categories": ["Ulm", "Köln/Bonn"], "missing": True}
+    text = "städt,n\nKöln/Bonn,1\nUlm,2\n"
+    schema = Schema({"städt": towns})
+    for encoding in ("utf-8", "cp1252", "latin-1", "ISO-8859-15"):
+        source = open_rows(dpem.Files(csv(tmp_path, text.encode(encoding)), encoding=encoding), schema)
+        assert list(source.in_memory().block()[0]) == [1, 0]
+        assert source.counts_of_lines().invalid == 0
+    for wrong in ("utf-16", "cp932", "utf-7", "gb18030", "rot13", "hex", "none such", "\0", 3, None):
+        with pytest.raises(InvalidArgumentError, match="one byte per character"):
+            dpem.Files("x.csv", encoding=wrong)
 
 
 def test_a_cell_longer_than_every_limit_is_read(tmp_path):

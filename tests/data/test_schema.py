@@ -210,6 +210,8 @@ def test_a_draft_is_refused_by_every_estimator_until_it_is_declared():
     draft = Schema.from_types(FRAME[["age", "dose"]])
     with pytest.raises(InvalidArgumentError, match=r"public bounds for column 'age'.*dpem.private_bounds"):
         dpem.KMeans(2, epsilon=1.0, schema=draft).fit(FRAME)
+    with pytest.raises(InvalidArgumentError, match=r"Use dpem\.Schema\.read\('k\.toml'\)\."):
+        dpem.KMeans(2, epsilon=1.0, schema="k.toml").fit(FRAME)
     whole = draft.declare({"age": {"bounds": [0, 9]}, "dose": {"bounds": [0, 2], "unit": "mg"}})
     assert whole.lacking == ()
     assert whole.columns[1].unit == "mg"

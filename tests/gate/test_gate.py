@@ -23,6 +23,8 @@ from dpem.errors import (
     LargeEpsilonWarning,
     OtherReleaseError,
     PlanViolationError,
+    RepeatedChargeWarning,
+    ResumedFitWarning,
 )
 from dpem.fitting.centres import plan_kmeans
 from dpem.gate.plan import NoiseKind, Plan, Stage
@@ -575,3 +577,34 @@ def test_an_epsilon_that_protects_nobody_gives_a_warning_before_the_charge(tmp_p
         model.set_params(epsilon=20.0).fit(rows)
     planned = dpem.plan(model.set_params(epsilon=21.0), 100, columns=2)
     assert any("protects nobody" in words for words in planned.warnings)
+
+
+# -- repeated charges ------------------------------------------------------------------------------------
+
+
+def test_an_equal_charge_gives_a_warning_before_it(tmp_path):
+    """The warning names the record and what is left; as an error it prevents the charge."""
+    X = np.random.default_rng(0).uniform(-1, 1, (2000, 2))
+    ledger = dpem.Ledger.create(tmp_path / "l", name="rows", cap_epsilon=5.0, cap_delta=1e-6)
+
+    def fit(**changed):
+        charged = {"epsilon": 1.0, "bounds": ([-1, -1], [1, 1]), "ledger": ledger} | changed
+        return dpem.KMeans(2, **charged).fit(X)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RepeatedChargeWarning)
+        fit()
+        fit(epsilon=0.5)
+        fit(bounds=([-2, -2], [2, 2]))
+        fit(ledger=dpem.Ledger(ledger.path, purpose="again"))
+        with dpem.resumable(tmp_path / "r"):
+            fit(epsilon=0.6)
+        assert len(ledger.history()) == 5
+        with pytest.raises(RepeatedChargeWarning, match="record 1 of the ledger of 'rows'"):
+            fit()
+        assert len(ledger.history()) == 5
+        with dpem.resumable(tmp_path / "r"), pytest.warns(ResumedFitWarning):  # not charged
+            fit(epsilon=0.6)
+    with pytest.warns(RepeatedChargeWarning) as caught:
+        fit()
+    assert f"{ledger.remaining()} is left after it" in str(caught[0].message)

@@ -255,10 +255,37 @@ def test_warnings_from_public_numbers():
     X, _ = blobs(n=200)
     with pytest.warns(WeakSignalWarning, match=r"epsilon of at least .* or at most \d+ cluster"):
         KMeans(8, epsilon=0.5, data_norm=1.0).fit(X)
+    with pytest.warns(WeakSignalWarning, match=r"epsilon of at least \d+, which protects nobody, or"):
+        KMeans(100, epsilon=0.5, data_norm=1.0).fit(X)
     with pytest.warns(DeltaWarning, match="number of rows \\(200\\)"):
         KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0).fit(X)
-    with pytest.warns(DeltaWarning, match=r"number of rows \(about \d+\)"):  # of the noisy number
+    before = pytest.warns(DeltaWarning, match="delta=0.01 is large")
+    with before, pytest.warns(DeltaWarning, match=r"number of rows \(about \d+\)"):  # of the noisy number
         KMeans(2, epsilon=5.0, delta=0.01, data_norm=1.0, adjacency="add_remove").fit(X)
+
+
+def test_more_clusters_than_rows_are_refused_before_the_charge(tmp_path):
+    """If the number of rows is public; a fit of so many clusters would take very long."""
+    X, _ = blobs(n=200)
+    ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=2.0, cap_delta=1e-6)
+    for model in (
+        KMeans(100_000, epsilon=1.0, data_norm=1.0, ledger=ledger),
+        KMeans(201, epsilon=math.inf, data_norm=1.0),
+        dpem.GaussianMixture(201, epsilon=1.0, data_norm=1.0, ledger=ledger),
+    ):
+        name = "n_clusters" if isinstance(model, KMeans) else "n_components"
+        with pytest.raises(
+            InvalidArgumentError, match=rf"{name}=\d+ for n_samples=200\. Choose a smaller {name}"
+        ):
+            model.fit(X)
+    assert ledger.history() == []
+    with pytest.raises(InvalidArgumentError, match="n_clusters=201 for n_samples=200"):
+        dpem.plan(KMeans(201, epsilon=1.0, data_norm=1.0), 200, columns=2)
+    for delta, kind in ((0.5, InvalidArgumentError), (0.005, DeltaWarning)):
+        model = KMeans(2, epsilon=5.0, delta=delta, data_norm=1.0, adjacency="add_remove", ledger=ledger)
+        with pytest.raises(kind, match="publish the row of a person"):
+            model.fit(X)
+    assert ledger.history() == []
 
 
 def test_the_number_of_rows_stays_private(tmp_path):

@@ -242,7 +242,7 @@ def test_arguments():
     with pytest.raises(InvalidArgumentError, match="at least one row"):
         PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).fit(X[:0])
     with pytest.warns(DeltaWarning):
-        PrivateEM(Waiting(), epsilon=1.0, delta=0.1, bounds=(0, 20)).fit(X)
+        PrivateEM(Waiting(), epsilon=1.0, delta=0.01, bounds=(0, 20)).fit(X)
     with pytest.raises(NotFittedError):
         PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20)).sample(3)
     few = PrivateEM(Waiting(), epsilon=1.0, bounds=(0, 20), adjacency="add_remove").fit(X[:0])

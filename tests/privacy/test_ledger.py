@@ -19,6 +19,7 @@ import pytest
 
 from dpem import Ledger
 from dpem.errors import (
+    DeltaWarning,
     InsecureNoiseWarning,
     InsufficientBudgetError,
     InvalidArgumentError,
@@ -57,7 +58,7 @@ def spend(ledger, epsilon=0.1):
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.1, 1.0, 10.0, 1e3])
-@pytest.mark.parametrize("delta", [1e-15, 1e-6, 0.1])
+@pytest.mark.parametrize("delta", [1e-15, 1e-6, 1e-3])
 def test_a_plan_for_the_whole_cap_fits_once(tmp_path, epsilon, delta):
     """A plan that is calibrated to the cap is accepted, and nothing remains: rounding does not reject it."""
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=epsilon, cap_delta=delta)
@@ -216,6 +217,7 @@ def test_bad_charges_are_refused(ledger, arguments, error, message):
         ({"cap_epsilon": -(10**5000)}, "of type int"),
         ({"cap_delta": 0}, "cap_delta"),
         ({"cap_delta": 1}, "cap_delta"),
+        ({"cap_delta": 0.5}, "cap_delta of at most 0.01, got cap_delta=0.5. Delta is the probability"),
         ({"name": ""}, "name"),
         ({"adjacency": "swap"}, "adjacency"),
         ({"rows_per_person": 0}, "rows_per_person"),
@@ -229,6 +231,11 @@ def test_invalid_terms_create_no_file(tmp_path, arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
         Ledger.create(path, **{**good, **arguments})
     assert not path.exists()
+
+
+def test_a_large_delta_gives_a_warning(tmp_path):
+    with pytest.warns(DeltaWarning, match="cap_delta=0.005 is large"):
+        Ledger.create(tmp_path / "l", name="x", cap_epsilon=1.0, cap_delta=0.005)
 
 
 def test_a_failed_creation_leaves_no_file(tmp_path, monkeypatch):
@@ -282,8 +289,13 @@ def test_files_that_are_not_ledgers(tmp_path):
         Ledger(empty)
     text = tmp_path / "text"
     text.write_text("age,sex\n31,F\n" * 100)
+    with pytest.raises(LedgerError, match="which is not a ledger"):
+        Ledger(text)
+    text.write_bytes(b"SQLite format 3\0" + b"nothing" * 100)
     with pytest.raises(LedgerError, match="not a database"):
         Ledger(text)
+    with pytest.raises(InvalidArgumentError, match="got ledger=5"):
+        Ledger(5)
     other = tmp_path / "other.db"
     sqlite3.connect(other).execute("CREATE TABLE t (x)").connection.close()
     with pytest.raises(LedgerError, match="another file"):

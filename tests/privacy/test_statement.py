@@ -153,9 +153,14 @@ def test_bad_fields(changes, message):
 
 
 def test_numbers_are_stated_exactly():
-    """Epsilon and delta are written exactly, and the factor is rounded up."""
-    text = str(statement(epsilon=1.2345649, delta=1.23456789e-6))
-    assert "epsilon = 1.2345649, delta = 1.23456789e-06" in text
+    """Delta and a short epsilon are exact; a long epsilon and the factor are rounded up."""
+    made = statement(epsilon=1.2345649, delta=1.23456789e-6)
+    text = str(made)
+    assert "epsilon = 1.235, delta = 1.23456789e-06" in text
+    assert "epsilon=1.2345649" in repr(made)
+    assert made.to_dict()["epsilon"] == 1.2345649
+    assert "epsilon = 0.756, " in str(statement(epsilon=0.7559812676591635))
+    assert "epsilon = 1.23456, " in str(statement(epsilon=1.23456))
     assert "e^epsilon = 3.437 " in text  # e^1.2345649 = 3.43688...
     assert "e^epsilon = 2.719 " in str(statement(epsilon=1.0))
     assert "e^epsilon = 2.001 " in str(statement(epsilon=math.log(2)))  # the logarithm may be above itself

@@ -233,7 +233,9 @@ def test_profiles_contain_values_and_noise(models):
 def test_the_ledger_must_contain_the_charge(models, ledger, folder):
     """Another ledger or a changed one raises, because record, hash and events are verified."""
     number = models["mixture"].charge_.number
-    assert f"record {number} is the charge for this model" in render_report(models["mixture"], ledger=ledger)
+    for given in (ledger, ledger.path, str(ledger.path)):
+        page = render_report(models["mixture"], ledger=given)
+        assert f"record {number} is the charge for this model" in page
     other = dpem.Ledger.create(folder / "other.ledger", name="other", cap_epsilon=1.0, cap_delta=1e-6)
     with pytest.raises(LedgerError, match="Pass the file of that ledger"):
         render_report(models["mixture"], ledger=other)

@@ -21,6 +21,7 @@ def check(
     person: options.PersonOption = None,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
+    encoding: options.EncodingOption = "utf-8",
 ) -> None:
     """Check how well a schema reads a table, before any budget is spent. NOT FOR RELEASE.
 
@@ -29,7 +30,7 @@ def check(
     the cells of some column.
     """
     declared = options.chosen_schema(schema, columns)
-    files = options.table_files(data, delimiter, header)
+    files = options.table_files(data, delimiter, header, encoding)
     found = dpem.check_table(files, declared, person=person, rows_per_person=rows_per_person)
     console.line(with_command_remedies(str(found)))
     console.result(

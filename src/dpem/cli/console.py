@@ -195,6 +195,8 @@ class Console:
 # Remedies for Python in the messages of the library, and the same remedies as options of the command.
 _COMMAND_REMEDIES: tuple[tuple[str, str], ...] = (
     (r"with dpem\.Files\(path, header=\[\.\.\.\]\), or --header", "with --header a,b,c"),
+    (r"with dpem\.Files\(path, delimiter=\";\"\), or --delimiter", "with --delimiter"),
+    (r"with dpem\.Files\(path, encoding=\"cp1252\"\), or --encoding", "with --encoding cp1252"),
     (r"Pass the format with dpem\.Files\(path, format=\)", "Rename the files"),
     (r"in dpem\.Files\(path, columns=\[\.\.\.\]\)", "with --columns"),
     (r"Use schema\.select\(\[\.\.\.\]\)", "Choose them with --columns"),
@@ -213,6 +215,11 @@ _COMMAND_REMEDIES: tuple[tuple[str, str], ...] = (
     (r"such as bounds=\[0, 100\]", "such as bounds = [0, 100]"),
     (r'such as categories=\["a", "b"\]', 'such as categories = ["a", "b"]'),
     (r"Name the target before the fit: MixedMixture\(\.\.\., target='\.\.\.'\)", "Fit a model with --target"),
+    (r", and keep models with save\(\) and dpem\.load", ""),
+    (r"\bn_(?:components|clusters|factors)=", "-k "),
+    (r"\bn_(?:components|clusters|factors)\b", "-k"),
+    (r"\bcovariance_type='(\w+)'", r"--covariance \1"),
+    (r"\bcovariance_type\b", "--covariance"),
     (r"KMeans with scale='none'", "--model kmeans --scale none"),
     (r"scale='bounds'", "--scale bounds"),
 )  # fmt: skip

@@ -52,6 +52,7 @@ def fit(
     ] = None,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
+    encoding: options.EncodingOption = "utf-8",
     seed: options.SeedOption = None,
     jobs: Annotated[
         int | None, typer.Option("--jobs", "-j", help="Number of threads; all cores by default.")
@@ -81,12 +82,15 @@ def fit(
 
     inputs = [schema, *(path for path in data if str(path) != "-"), *([] if ledger is None else [ledger])]
     check_writable(output, overwrite=overwrite, inputs=inputs)
+    options.refuse_other_format(
+        output, "a model", [".dpem"], "Of the model, dpem sample writes rows and dpem report writes a report."
+    )
     if not math.isfinite(epsilon):
         raise InvalidArgumentError(
             f"Expected a finite --epsilon, got {epsilon}. Without a limit the model would not be private."
         )
     declared = options.chosen_schema(schema, columns)
-    files = options.table_files(data, delimiter, header)
+    files = options.table_files(data, delimiter, header, encoding)
     _check_columns(declared, files)
     unit = PrivacyUnit(rows_per_person, person)
     account = options.checked_ledger(ledger, declared, adjacency, unit, purpose=purpose, analyst=analyst)
@@ -208,6 +212,7 @@ def _show_plan(
 def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
     """Raise if the table lacks columns. For CSV, show no other names: the first line may be a private row."""
     from dpem.data.sources.files import file_head  # noqa: PLC0415
+    from dpem.data.sources.formats import csv_remedy  # noqa: PLC0415
     from dpem.data.table_types import did_you_mean, listed  # noqa: PLC0415
 
     head, typed = file_head(files)
@@ -221,11 +226,7 @@ def _check_columns(schema: "dpem.Schema", files: "dpem.Files") -> None:
     else:
         has = f"{len(head.column_names)} column{'s' if len(head.column_names) > 1 else ''}"
         # Exact: an approximate match could show a value of a private row.
-        alike = did_you_mean(absent, head.column_names, exact=True)
-        hint = (
-            f"{alike}If the fields have another separator, pass --delimiter. If the file has no header line, "
-            f"pass the names with --header a,b,c."
-        )
+        hint = did_you_mean(absent, head.column_names, exact=True) + csv_remedy(absent)
     raise InvalidArgumentError(
         f"Expected the schema's columns in the table, which lacks {listed(absent)}. It has {has}. {hint}"
     )

@@ -27,6 +27,20 @@ def _model_names(beginning: str) -> list[str]:
     return [name for name in model_names() if name.startswith(beginning)]
 
 
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a valid number, such as 0.5.") from None
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a whole number, such as 3.") from None
+
+
 class Covariance(StrEnum):
     """The covariance types of a mixture, as in `statistics/gaussian.py`, which is slow to import."""
 
@@ -77,10 +91,15 @@ ComponentsOption = Annotated[
     typer.Option(
         "--components",
         "-k",
+        parser=_whole,
+        metavar="<int>",
         help="Number of components, clusters, factors or classes; the default depends on the model.",
     ),
 ]
-EpsilonOption = Annotated[float, typer.Option("--epsilon", "-e", help="Epsilon of the privacy budget.")]
+EpsilonOption = Annotated[
+    float,
+    typer.Option("--epsilon", "-e", parser=_number, metavar="<float>", help="Epsilon of the privacy budget."),
+]
 DeltaOption = Annotated[
     float, typer.Option("--delta", help="Delta of the privacy budget; choose it well below 1 / rows.")
 ]
@@ -122,6 +141,10 @@ HeaderOption = Annotated[
     str | None,
     typer.Option("--header", help="Column names a,b,c for CSV files without a header line."),
 ]
+EncodingOption = Annotated[
+    str,
+    typer.Option("--encoding", help="Encoding of CSV files, such as cp1252 for files from Windows."),
+]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing output file.")]
 SeedOption = Annotated[
     int | None,
@@ -130,13 +153,13 @@ SeedOption = Annotated[
 
 
 def table_files(
-    paths: Sequence[Path], delimiter: str, header: str | None = None, columns: Sequence[str] | None = None
+    paths: Sequence[Path], delimiter: str, header: str | None = None, encoding: str = "utf-8"
 ) -> "dpem.Files":
     """Return the files of a table; "-" stands for standard input."""
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     names = None if header is None else _names(header)
     found = [_standard_input() if str(path) == "-" else str(path) for path in paths]
-    return dpem.Files(found, delimiter=delimiter, header=names, columns=columns)
+    return dpem.Files(found, delimiter=delimiter, header=names, encoding=encoding)
 
 
 @lru_cache(maxsize=1)
@@ -150,6 +173,21 @@ def _standard_input() -> str:
     with os.fdopen(handle, "wb") as file:
         shutil.copyfileobj(sys.stdin.buffer, file)
     return name
+
+
+_FORMATS = (
+    *(".csv", ".tsv", ".parquet", ".pq", ".arrow", ".feather", ".xlsx", ".xls", ".json", ".toml"),
+    *(".pdf", ".html", ".htm", ".docx", ".md", ".txt", ".png", ".svg", ".pkl", ".joblib", ".npz", ".dpem"),
+)
+
+
+def refuse_other_format(output: Path, what: str, endings: Sequence[str], remedy: str) -> None:
+    """Raise if the name of an output file ends like a file of another known format."""
+    if output.suffix.lower() in _FORMATS and output.suffix.lower() not in endings:
+        raise InvalidArgumentError(
+            f"Expected a file name for {what}, such as one that ends in {endings[0]}, got --output "
+            f"{str(output)!r}. {remedy}"
+        )
 
 
 def checked_ledger(
@@ -196,13 +234,15 @@ def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
+def pairs(
+    texts: Sequence[str] | None, option: str, form: str = "NAME=VALUE", remedy: str = ""
+) -> dict[str, str]:
     """Parse options of the form NAME=VALUE."""
     found: dict[str, str] = {}
     for text in texts or ():
         name, separator, value = text.partition("=")
         if not separator or not name.strip():
-            raise InvalidArgumentError(f"Expected NAME=VALUE for {option}, got {text!r}.")
+            raise InvalidArgumentError(f"Expected {form} for {option}, got {text!r}. {remedy}".rstrip())
         if name in found:
             raise InvalidArgumentError(f"Expected each name once for {option}, got {name!r} twice.")
         found[name.strip()] = value.strip()

@@ -47,6 +47,7 @@ def predict(
     ] = False,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
+    encoding: options.EncodingOption = "utf-8",
     overwrite: options.OverwriteOption = False,
 ) -> None:
     """Predict the cluster, value or factors of each row.
@@ -59,7 +60,7 @@ def predict(
         check_writable(output, overwrite=overwrite, inputs=[model, *(p for p in data if str(p) != "-")])
         table_format(output)
     fitted = dpem.load(model)
-    files = options.table_files(data, delimiter, header)
+    files = options.table_files(data, delimiter, header, encoding)
     names = dpem.report.column_names(fitted)
     parts = _parts(files, names, getattr(fitted, "target", None), keep or [], keep_all=keep_all)
     found: list[str] = []
@@ -82,12 +83,14 @@ def _parts(
 ) -> Iterator[tuple[Any, Any]]:
     """Yield batches of the table: the columns of the model and the columns to keep."""
     from dpem.data.sources.files import FileRows, file_head  # noqa: PLC0415  (help and version stay quick)
+    from dpem.data.sources.formats import csv_remedy  # noqa: PLC0415
     from dpem.data.sources.memory import require_columns  # noqa: PLC0415
 
-    head, _ = file_head(files)
+    head, typed = file_head(files)
     # The target is predicted, so the table may lack it.
     names = [name for name in names if name != target or name in head.column_names]
-    require_columns([*names, *keep], head.column_names)
+    wanted = [*names, *keep]
+    require_columns(wanted, head.column_names, remedy=None if typed else csv_remedy)
     kept = list(head.column_names) if keep_all else list(dict.fromkeys(keep))
     wanted = list(dict.fromkeys([*names, *kept]))
     any_row = False

@@ -40,6 +40,9 @@ def report(
     The report is one file that needs no network. It is computed from the released model, never from rows, and
     may be published like the model. With --ledger it also lists the purposes and analysts of all charges.
     """
+    options.refuse_other_format(
+        output, "a report", [".html", ".htm"], "The report is HTML; a browser can print it as PDF."
+    )
     check_writable(output, overwrite=overwrite, inputs=[model, *([] if ledger is None else [ledger])])
     if rows is not None and rows < 1:
         raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")

@@ -11,7 +11,7 @@ import dpem
 from dpem._files import check_writable, replacing
 from dpem.cli import options
 from dpem.cli.console import Console, command
-from dpem.cli.tables import TableWriter, as_text, table_format
+from dpem.cli.tables import TableWriter, as_text, delimiter_of, table_format
 from dpem.errors import InvalidArgumentError
 
 __all__ = ["register", "sampled", "warn_of_no_privacy"]
@@ -36,7 +36,8 @@ def sample(
 ) -> None:
     """Draw synthetic rows with the columns of the schema. Sampling costs no budget.
 
-    Synthetic rows belong to nobody. They may be published, as the model may.
+    Synthetic rows belong to nobody. They may be published, as the model may. CSV files have commas between
+    fields, or semicolons if the schema declares decimal commas.
     """
     if rows < 1:
         raise InvalidArgumentError(f"Expected at least one row, got --rows {rows}.")
@@ -59,8 +60,10 @@ def sample(
             schema = getattr(fitted, "schema", None)
             console.result({"rows": [row for part in parts for row in _records(as_text(part, schema))]})
             return
+        schema = getattr(fitted, "schema", None)
         for j, part in enumerate(parts):
-            as_text(part, getattr(fitted, "schema", None)).to_csv(sys.stdout, index=False, header=j == 0)
+            frame = as_text(part, schema)
+            frame.to_csv(sys.stdout, index=False, header=j == 0, sep=delimiter_of(schema))
         return
     schema = getattr(fitted, "schema", None)
     with (

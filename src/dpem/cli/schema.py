@@ -75,6 +75,7 @@ def schema(
     ] = True,
     delimiter: options.DelimiterOption = ",",
     header: options.HeaderOption = None,
+    encoding: options.EncodingOption = "utf-8",
     overwrite: options.OverwriteOption = False,
     bounds_epsilon: Annotated[
         float | None,
@@ -108,7 +109,7 @@ def schema(
         raise InvalidArgumentError(
             f"Expected a file name that ends in .toml or .json, got --output {str(output)!r}."
         )
-    files = options.table_files(data, delimiter, header)
+    files = options.table_files(data, delimiter, header, encoding)
     head, typed = file_head(files)
     if not typed and header is None:
         _check_header(head.column_names)
@@ -173,7 +174,8 @@ def _check_header(names: list[str]) -> None:
     """Raise if the first line of a CSV file does not look like a header; do not show it: it may be a row."""
     if any("\ufffd" in name for name in names):
         raise InvalidArgumentError(
-            "Expected a header line in UTF-8, got another encoding. Save the file as UTF-8."
+            "Expected a header line in UTF-8, got another encoding. Save the file as UTF-8, or pass its "
+            "encoding, such as --encoding cp1252."
         )
     if any(_is_number(name) or not name.strip() for name in names):
         raise InvalidArgumentError(
@@ -185,6 +187,11 @@ def _check_header(names: list[str]) -> None:
             "Expected several columns, got one that contains a separator. Pass the separator with "
             "--delimiter."
         )
+
+
+_NO_BOUNDS = (
+    "If nobody knows the bounds, leave the option out and let dpem fit --estimate-bounds 0.1 estimate them."
+)
 
 
 def _is_number(text: str) -> bool:
@@ -205,7 +212,7 @@ def _declared_columns(
     """Return the columns declared by options, except dates and times."""
     found: dict[str, dict[str, Any]] = {}
     for option, kind, texts in (("--number", "continuous", number), ("--integer", "integer", integer)):
-        for name, text in options.pairs(texts, option).items():
+        for name, text in options.pairs(texts, option, "NAME=LOW:HIGH", _NO_BOUNDS).items():
             _declare(found, name, {"kind": kind, "bounds": _bounds(text, f"{option} {name}")})
     for option, kind, texts in (("--category", "categorical", category), ("--ordered", "ordered", ordered)):
         for name, text in options.pairs(texts, option).items():

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from dpem.errors import InvalidArgumentError
 
-__all__ = ["TableWriter", "as_text", "table_format"]
+__all__ = ["TableWriter", "as_text", "delimiter_of", "table_format"]
 
 
 def table_format(path: Path) -> str:
@@ -24,6 +24,12 @@ def as_text(frame: Any, schema: Any) -> Any:
     return frame if schema is None else formatted_dataframe(schema, frame)
 
 
+def delimiter_of(schema: Any) -> str:
+    """Return the field separator for CSV: a semicolon if the schema declares decimal commas."""
+    columns = () if schema is None else schema.columns
+    return ";" if any(column.cell_format.decimal == "," for column in columns) else ","
+
+
 class TableWriter:
     """Write DataFrames to one file; cells of a CSV file get the formats of the schema."""
 
@@ -39,7 +45,8 @@ class TableWriter:
         """Append rows."""
         if self._format == "csv":
             frame = as_text(frame, self._schema)
-            frame.to_csv(self._path, index=False, mode="a", header=not self._begun)
+            separator = delimiter_of(self._schema)
+            frame.to_csv(self._path, index=False, mode="a", header=not self._begun, sep=separator)
         else:
             import pyarrow as pa  # noqa: PLC0415
             import pyarrow.parquet as pq  # noqa: PLC0415

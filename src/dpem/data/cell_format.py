@@ -143,6 +143,13 @@ def declared_format(name: str, kind: str, declared: Mapping[str, Any]) -> CellFo
 def _check_times(name: str, kind: str, given: dict[str, Any]) -> None:
     """Validate format and resolution of dates, times and durations; fill in the default resolution."""
     if "format" in given:
+        if isinstance(given["format"], list | tuple):
+            raise _validate.fail(
+                f"one format for column {name!r}",
+                "format",
+                given["format"],
+                "A column has one format: convert the column first.",
+            )
         form = _validate.text(given["format"], f"format of column {name!r}")
         if not is_whole_format(form, kind):
             hours = ", and hours (or kind 'date')" if kind == "datetime" else ""

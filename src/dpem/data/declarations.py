@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -152,6 +153,13 @@ def _bounds(name: str, declared: Any, steps: Any, shown: Any = None) -> tuple[fl
     try:
         low, high = _validate.real(low, "bounds"), _validate.real(high, "bounds")
     except InvalidArgumentError:
+        pair = ""
+        with suppress(TypeError, ValueError):
+            pair = f"[{float(low):.10g}, {float(high):.10g}]"
+        if pair and isinstance(low, str) and isinstance(high, str):
+            raise InvalidArgumentError(
+                f"Expected numbers as bounds of {name!r}, got text. Write {pair}."
+            ) from None
         raise _validate.fail(f"numbers as bounds of {name!r}", "bounds", declared) from None
     if not -np.inf < low < high < np.inf:
         expected = f"finite bounds low < high for column {name!r}"

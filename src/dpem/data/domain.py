@@ -313,19 +313,63 @@ def _column_bounds(
         _refuse_two_readings(bounds, n_columns, named)
     try:
         low, high = tuple(bounds) if not isinstance(bounds, str | bytes) else ("", "")
-        low, high = (np.broadcast_to(np.asarray(b, dtype=np.float64), (n_columns,)) for b in (low, high))
+        low, high = (np.broadcast_to(_numbers(bound), (n_columns,)) for bound in (low, high))
     except (TypeError, ValueError, OverflowError):
         raise InvalidArgumentError(
-            f"Expected bounds for {n_columns} columns, got bounds of another form. {_BOUNDS_REMEDY}"
+            f"Expected bounds for {n_columns} column{'s' * (n_columns > 1)}, got {_form_of(bounds)}. "
+            f"{_pairs_remedy(bounds, named) or _BOUNDS_REMEDY}"
         ) from None
     wrong = np.flatnonzero(~((low < high) & np.isfinite(low) & np.isfinite(high)))
     if wrong.size:
         j = int(wrong[0])
+        remedy = _pairs_remedy(bounds, named) or _BOUNDS_REMEDY
         raise InvalidArgumentError(
             f"Expected finite bounds low < high, got {_validate.shown((low[j], high[j]))} for column "
-            f"{_validate.shown(named[j])}. {_BOUNDS_REMEDY}"
+            f"{_validate.shown(named[j])}. {remedy}"
         )
     return low.copy(), high.copy()
+
+
+def _numbers(bound: Any) -> NDArray[np.float64]:
+    """Convert bounds to an array; text is refused, which NumPy would convert."""
+    given = np.asarray(bound)
+    if given.dtype.kind in "US" or (
+        given.dtype.kind == "O" and any(isinstance(one, str | bytes) for one in given.flat)
+    ):
+        raise TypeError
+    return np.asarray(given, dtype=np.float64)
+
+
+def _form_of(bounds: Any) -> str:
+    """Describe bounds that have no valid form, without their values."""
+    if not isinstance(bounds, list | tuple | np.ndarray):
+        return "bounds of another form"
+    parts = list(bounds)
+    flat = [one for part in parts for one in np.ravel(np.array(part, dtype=object))]
+    if any(isinstance(one, str | bytes) for one in flat):
+        return "text instead of numbers"
+    if len(parts) == 2 and all(np.ndim(part) <= 1 for part in parts):
+        return f"{np.size(parts[0])} lower and {np.size(parts[1])} upper bounds"
+    return "bounds of another form"
+
+
+def _are_pairs(parts: Sequence[Any], n_columns: int) -> bool:
+    """Whether bounds are a pair (low, high) for each column."""
+    if len(parts) != n_columns or not all(isinstance(p, list | tuple) and len(p) == 2 for p in parts):
+        return False
+    return all(
+        isinstance(low, numbers.Real) and isinstance(high, numbers.Real) and low < high for low, high in parts
+    )
+
+
+def _pairs_remedy(bounds: Any, names: Sequence[str]) -> str:
+    """Return how to pass a pair for each column, if the bounds look like that; else ""."""
+    parts = list(bounds) if isinstance(bounds, list | tuple) else []
+    if not _are_pairs(parts, len(names)):
+        return ""
+    first = f"{_validate.shown(names[0])}: {_validate.shown(tuple(parts[0]))}"
+    more = ", ..." if len(parts) > 1 else ""
+    return f"These look like one pair for each column: pass a mapping, bounds={{{first}{more}}}."
 
 
 def _by_name(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> tuple[list[Any], list[Any]]:

@@ -305,5 +305,8 @@ def require_schema(schema: Any) -> Schema:
     """Return the argument if it is a schema, else raise."""
     if not isinstance(schema, Schema):
         remedy = "Pass dpem.Schema({...})." if isinstance(schema, Mapping) else ""
+        if isinstance(schema, str | os.PathLike):
+            shown = _validate.shown(os.fspath(schema))
+            remedy = f"Use dpem.Schema.read({shown})." if shown.startswith("'") else "Use dpem.Schema.read."
         raise _validate.fail("a dpem.Schema", "schema", schema, remedy)
     return schema

@@ -59,6 +59,7 @@ __all__ = [
 
 
 _OF_LAST_FIT: Any = object()
+_FEW_PARTS = 100  # clusters or components, which are fitted to any number of rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +151,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         progress = Progress(self._public_name.removeprefix("dpem."), self.verbose)
         source = self._open(X)
         n_rows = source.n_rows if self._plain or self._adjacency.n_rows_public else None
+        self._check_parts(n_rows)
         public = self._public_facts(source.n_columns, source.names, n_rows)
         if self._plain:
             self._attach(source, self._run_plain(source, public, random_state, progress))
@@ -248,8 +250,23 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
                 )
         else:
             _validate.epsilon(self.epsilon)
-            _validate.delta(self.delta)
+            _validate.delta_of_releases(self.delta)
         _ = self._adjacency, self._unit  # these raise for invalid values
+
+    def _check_parts(self, n_rows: int | None) -> None:
+        """Raise for many clusters or components, more than a public number of rows: the fit would take long.
+
+        Few of them are allowed for any number of rows: a fit of a small table is never refused.
+        """
+        if not hasattr(type(self), "predict"):  # factors are no parts of the rows
+            return
+        for name in ("n_clusters", "n_components"):
+            count = getattr(self, name, None)
+            if isinstance(count, int | np.integer) and n_rows is not None and count > max(n_rows, _FEW_PARTS):
+                raise InvalidArgumentError(
+                    f"Expected at most as many clusters or components as rows, got {name}={count:d} for "
+                    f"n_samples={n_rows:d}. Choose a smaller {name}."
+                )
 
     def _rows_to_fit(self, X: Any, schema: Schema | None, *, by_position: bool = False) -> RowSource:
         """Open the rows, limited to the declared number of each person; raise if there is no row."""
@@ -358,6 +375,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
     def _forecast(self, n_rows: int, columns: Any, spread: Any) -> Forecast:
         """Forecast a fit of `n_rows` rows from public numbers, for `dpem.plan`."""
         names, n_columns = self._names_to_plan(columns)
+        self._check_parts(n_rows if self._adjacency.n_rows_public else None)
         public = self._public_facts(n_columns, names, n_rows)
         plan = self._plan(public)
         self._warn_of_plan(public, plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,7 @@ class ModelEntry:
         if unfit:
             rest = [column.name for column in schema.columns if column.kind not in self.refuses]
             found = ", ".join(f"{column.name!r} ({column.kind})" for column in unfit)
-            remedy = f"Leave them out with --columns {','.join(rest)}, or use" if rest else "Use"
+            remedy = f"Leave them out with --columns {shlex.quote(','.join(rest))}, or use" if rest else "Use"
             raise InvalidArgumentError(
                 f"Expected no columns of kind {' or '.join(self.refuses)} for --model {self.name}, got "
                 f"{found}. {remedy} --model table."

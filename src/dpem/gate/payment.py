@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 from dpem import _validate
 from dpem._warnings import warn
 from dpem.data.table_types import listed
-from dpem.errors import LargeEpsilonWarning, LedgerError, NoLedgerWarning
+from dpem.errors import (
+    DeltaWarning,
+    LargeEpsilonWarning,
+    LedgerError,
+    NoLedgerWarning,
+    RepeatedChargeWarning,
+)
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
 from dpem.privacy.ledger import Ledger
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
     from dpem.data import Schema
     from dpem.gate.plan import Plan
 
-__all__ = ["open_ledger", "warn_of_epsilon", "warn_of_total"]
+__all__ = ["open_ledger", "warn_of_epsilon", "warn_of_repetition", "warn_of_total"]
 
 _lock = threading.Lock()
 _count = 0
@@ -56,12 +62,31 @@ def open_ledger(ledger: Ledger | str | os.PathLike[str] | None, schema: Schema |
 
 def warn_of_epsilon(plan: Plan) -> None:
     """Warn before the charge if the guarantee protects nobody."""
+    if plan.delta > _validate.LARGE_DELTA and not plan.adjacency.n_rows_public:  # else compared with 1 / rows
+        warn(
+            f"delta={plan.delta:g} is large. {_validate.DELTA_MEANS} Choose a delta well below one over the "
+            f"number of rows.",
+            DeltaWarning,
+        )
     if plan.epsilon > _validate.LARGE_EPSILON:
         warn(
             f"epsilon={plan.epsilon:g} protects nobody: the release may reveal with near certainty whether a "
             f"person is in the table. Choose an epsilon from 0.1 to 1, or at most 10. If the result is then "
             f"too noisy, use fewer components or more rows.",
             LargeEpsilonWarning,
+        )
+
+
+def warn_of_repetition(ledger: Ledger, plan: Plan, purpose: str, facts: str) -> None:
+    """Warn before a charge that equals an earlier one of the ledger, such as of a notebook cell run again."""
+    earlier = ledger._equal_charge(plan.event, purpose, facts)
+    if earlier is not None:
+        number, left = earlier
+        warn(
+            f"This release has the same purpose, plan and bounds as record {number} of the ledger of "
+            f"{ledger.name!r}, and is charged again: {left} is left after it. If it is the same fit of the "
+            f"same rows, use the model of record {number}, and keep models with save() and dpem.load.",
+            RepeatedChargeWarning,
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from dpem.errors import PlanViolationError
 from dpem.gate import released as released_types
 from dpem.gate.interrupts import uninterrupted
-from dpem.gate.payment import warn_of_total
+from dpem.gate.payment import warn_of_repetition, warn_of_total
 from dpem.gate.progress import notify_listener
 from dpem.gate.recording import RecordedRelease, active_recording
 from dpem.gate.released import RawStatistics, ReleasedStatistics
@@ -90,6 +90,8 @@ class ReleaseGate:
         self.charge: Charge | None = None
         self.n_rows: float | None = None  # the public number of rows, or a released one
         if self._resume_file is None or not self._resume_file.begin(purpose, plan, ledger, identity):
+            if ledger is not None and active_recording() is None and entropy().is_secure:
+                warn_of_repetition(ledger, plan, purpose, self._facts)
             with uninterrupted(CHARGED if ledger is not None else None):
                 self._pay(ledger, purpose)
         else:
@@ -103,13 +105,7 @@ class ReleaseGate:
                 purpose=purpose,
                 adjacency=self.plan.adjacency,
                 unit=self.plan.unit,
-                facts=facts_of(
-                    self.plan.epsilon,
-                    self.plan.delta,
-                    self.plan.accountant,
-                    self._bounds,
-                    self._bounds_source,
-                ),
+                facts=self._facts,
                 insecure_noise=active_recording() is not None or self.insecure_noise,
             )
             self.charge = Charge(ledger.name, spend.number, spend.hash)
@@ -117,6 +113,12 @@ class ReleaseGate:
             warn_of_total(self.plan)
         if self._resume_file is not None:
             self._resume_file.paid(self.charge)
+
+    @property
+    def _facts(self) -> str:
+        """The hash of public facts for the ledger record."""
+        plan = self.plan
+        return facts_of(plan.epsilon, plan.delta, plan.accountant, self._bounds, self._bounds_source)
 
     def close(self) -> None:
         """End all releases, and let the engine free the rows that it holds."""

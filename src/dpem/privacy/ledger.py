@@ -17,7 +17,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from dpem import _html, _validate
-from dpem.errors import InsufficientBudgetError, InvalidArgumentError, LedgerError, LedgerTamperedError
+from dpem._warnings import warn
+from dpem.errors import (
+    DeltaWarning,
+    InsufficientBudgetError,
+    InvalidArgumentError,
+    LedgerError,
+    LedgerTamperedError,
+)
 from dpem.privacy._rounding import digits_down, digits_up, root_up
 from dpem.privacy.accountants import GdpAccountant
 from dpem.privacy.budget import Budget
@@ -40,6 +47,7 @@ __all__ = ["Charge", "Head", "Ledger", "Spend"]
 # Amounts are whole numbers of this unit of mu^2: caps rounded down, charges rounded up.
 _UNITS = 2**100
 
+_COMPARED = 100  # newest records with which a charge is compared
 _LONGEST_FACTS = 1000  # characters of a hash of public facts
 
 # Exceptions from parsing a record that somebody changed.
@@ -150,7 +158,7 @@ class Ledger:
     def __init__(
         self, path: str | os.PathLike[str], *, purpose: str | None = None, analyst: str | None = None
     ) -> None:
-        self.path = _validate.path(path, remedy="Pass the file of a ledger.").absolute()
+        self.path = _validate.path(path, "ledger", "Pass the file of a ledger.").absolute()
         self._purpose = None if purpose is None else _validate.text(purpose, "purpose")
         self._analyst = None if analyst is None else _validate.text(analyst, "analyst")
         self._store = _store_at(self.path)
@@ -181,7 +189,7 @@ class Ledger:
         cap_epsilon : float
             Epsilon of the cap, which limits the cost of all releases together.
         cap_delta : float
-            Delta of the cap.
+            Delta of the cap, at most 0.01; a warning above 0.001.
         adjacency : {"replace_one", "add_remove"}
             The neighbouring relation of every release.
         rows_per_person : int, default 1
@@ -191,7 +199,7 @@ class Ledger:
         """
         name = _validate.text(name, "name", "Name the data set, such as 'patients 2026'.")
         epsilon = _validate.epsilon(cap_epsilon, "cap_epsilon")
-        delta = _validate.delta(cap_delta, "cap_delta")
+        delta = _validate.delta_of_releases(cap_delta, "cap_delta")
         unit = PrivacyUnit(rows_per_person, person)
         terms = {
             "id": uuid.uuid4().hex,  # distinguishes ledgers with equal terms
@@ -203,6 +211,12 @@ class Ledger:
             "unit": json.dumps(unit.to_dict(), sort_keys=True),
             "created": _now(),
         }
+        if delta > _validate.LARGE_DELTA:
+            warn(
+                f"cap_delta={delta:g} is large, and the cap of a ledger cannot be changed. "
+                f"{_validate.DELTA_MEANS} Choose a delta well below one over the number of rows.",
+                DeltaWarning,
+            )
         _store_at(_validate.path(path)).create(terms | {"hash": chained_hash("", terms)})
         return cls(path)
 
@@ -323,9 +337,7 @@ class Ledger:
         InsufficientBudgetError
             If the plan costs more than the remaining budget; see its attributes `remaining` and `requested`.
         """
-        purpose = _validate.text(purpose, "purpose", "State the purpose of the release.")
-        if self._purpose is not None:
-            purpose = f"{purpose}: {self._purpose}"
+        purpose = self._whole_purpose(purpose)
         if analyst is None:
             analyst = self._analyst or _user_name()
         analyst = _validate.text(analyst, "analyst", "Name the person who asks for the release.")
@@ -334,12 +346,12 @@ class Ledger:
         if _validate.is_not(facts, str) or len(facts) > _LONGEST_FACTS:
             raise _validate.fail("a hash of public facts", "facts", facts)
         self.check_terms(adjacency, unit)
-        units = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
+        units = _units_of(event)
         record = {
             "time": _now(),
             "purpose": purpose,
             "analyst": analyst,
-            "event": json.dumps(event.to_dict(), sort_keys=True),
+            "event": _event_text(event),
             "facts": facts,
             "insecure_noise": int(insecure_noise or not entropy().is_secure),
             "units": str(units),
@@ -354,6 +366,23 @@ class Ledger:
             record["hash"] = chained_hash(previous, record)
             records.append(record)
         return self._spend_of(record)
+
+    def _whole_purpose(self, purpose: str) -> str:
+        purpose = _validate.text(purpose, "purpose", "State the purpose of the release.")
+        return purpose if self._purpose is None else f"{purpose}: {self._purpose}"
+
+    def _equal_charge(self, event: Event, purpose: str, facts: str) -> tuple[int, Budget] | None:
+        """Return the number of the last record that equals a charge, and what is left after the charge.
+
+        Returns None if there is no such record among the newest ones, or too little is left.
+        """
+        wanted = (self._whole_purpose(purpose), _event_text(event), facts)
+        with self._store.reading() as records:
+            _, _, spent = self._last_link(records)
+            newest = records.spends(newest=_COMPARED)
+        same = [r["number"] for r in newest if (r["purpose"], r["event"], r["facts"]) == wanted]
+        left = self._cap_units - spent - _units_of(event)
+        return (same[-1], self._left(left)) if same and left >= 0 else None
 
     def verify(self, head: Head | None = None) -> None:
         """Verify the hash chain and every total; raise `LedgerTamperedError` if one is wrong.
@@ -531,9 +560,18 @@ def _is_cost_of(units: int, event: Event) -> bool:
 
     The cost of Laplace noise contains special functions, whose last digits may differ between libraries.
     """
-    cost = math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
+    cost = _units_of(event)
     has_laplace = any(isinstance(leaf, LaplaceEvent) for leaf in flatten(event))
     return abs(units - cost) <= (cost // 10**11 if has_laplace else 0)
+
+
+def _units_of(event: Event) -> int:
+    """Return the cost of an event, rounded up."""
+    return math.ceil(GdpAccountant().mu_squared(event) * _UNITS)
+
+
+def _event_text(event: Event) -> str:
+    return json.dumps(event.to_dict(), sort_keys=True)
 
 
 def _units_down(mu: float) -> int:

@@ -22,6 +22,7 @@ __all__ = ["SQLITE_ERRORS", "SqliteLedger"]
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 APPLICATION_ID = 0x6470656D
 _BUSY_SECONDS = 60.0
+_SQLITE_START = b"SQLite format 3\0"  # of every database
 
 TERMS = ("id", "name", "cap_epsilon", "cap_delta", "cap_units", "adjacency", "unit", "created", "hash")
 SPEND = (
@@ -147,6 +148,7 @@ class SqliteLedger:
 
     def check(self) -> None:
         """Raise unless the file is a ledger of this format."""
+        self._require_database()
         with self._connected() as connection:
             application = connection.execute("PRAGMA application_id").fetchone()[0]
             version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -164,6 +166,19 @@ class SqliteLedger:
             raise LedgerError(
                 f"Expected ledger format {FORMAT_VERSION}, got {version} in {self.where}. Use the release of "
                 f"dpem that wrote it."
+            )
+
+    def _require_database(self) -> None:
+        """Raise for a file of another format, such as a model, before SQLite opens it."""
+        try:
+            with self._path.open("rb") as file:
+                start = file.read(len(_SQLITE_START))
+        except OSError:
+            return  # the connection explains what is wrong
+        if start and start != _SQLITE_START:
+            raise LedgerError(
+                f"Expected a dpem ledger, got path={self.where}, which is not a ledger. Pass the file of a "
+                f"ledger."
             )
 
     @contextmanager

@@ -172,7 +172,7 @@ class PrivacyStatement:
         )
 
     def _guarantee(self) -> str:
-        pair = f"(epsilon = {_exact(self.epsilon)}, delta = {_exact(self.delta)})"
+        pair = f"(epsilon = {self._epsilon_text}, delta = {_exact(self.delta)})"
         if self.insecure_noise:
             return (
                 f"THIS RELEASE IS NOT PRIVATE: its noise was drawn from a seed, or its raw statistics were "
@@ -188,6 +188,12 @@ class PrivacyStatement:
             f"outcome by a factor of at most e^epsilon = {factor:.4g} (rounded up), plus "
             f"{_exact(self.delta)}."
         )
+
+    @property
+    def _epsilon_text(self) -> str:
+        """Epsilon: exact if it is short, else rounded up to four digits."""
+        short = _exact(self.epsilon)
+        return short if len(short) <= _SHORT_NUMBER else f"{digits_up(self.epsilon, 4):.4g}"
 
     @property
     def neighbours(self) -> str:
@@ -318,6 +324,9 @@ def _damaged() -> InvalidArgumentError:
         "Expected the fields of a privacy statement, got others. The description is damaged, or from a newer "
         "dpem."
     )
+
+
+_SHORT_NUMBER = 8  # characters
 
 
 def _exact(value: float) -> str:

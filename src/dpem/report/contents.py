@@ -179,7 +179,7 @@ def _facts(model: Any, statement: Any) -> list[tuple[str, str]]:
 def _symbols(statement: Any) -> dict[str, str]:
     """Return the numbers of the guarantee; mu only if the guarantee was certified by Gaussian DP."""
     found = {
-        "epsilon": f"{statement.epsilon:.6g}",
+        "epsilon": statement._epsilon_text,
         "delta": f"{statement.delta:.6g}",
         "factor": f"{math.exp(min(statement.epsilon, 700.0)):.4g}",
         "mu": "",

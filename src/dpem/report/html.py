@@ -13,12 +13,11 @@ import jinja2
 from markupsafe import Markup
 
 from dpem._files import replacing
+from dpem.privacy.ledger import Ledger
 from dpem.report.contents import contents_of
 
 if TYPE_CHECKING:
     import os
-
-    from dpem.privacy.ledger import Ledger
 
 __all__ = ["render_report", "write_report"]
 
@@ -27,7 +26,7 @@ def write_report(
     model: Any,
     path: str | os.PathLike[str],
     *,
-    ledger: Ledger | None = None,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
     n_rows: int | None = None,
     title: str | None = None,
 ) -> None:
@@ -42,7 +41,7 @@ def write_report(
         For example the result of :func:`dpem.load`.
     path : path-like
         The file to write. An existing file is replaced.
-    ledger : Ledger, optional
+    ledger : Ledger or path-like, optional
         The ledger that was charged for the model, to verify and to show.
     n_rows : int, optional
         A guess of the number of rows if it is private; the expected noise depends on it.
@@ -67,7 +66,11 @@ def write_report(
 
 
 def render_report(
-    model: Any, *, ledger: Ledger | None = None, n_rows: int | None = None, title: str | None = None
+    model: Any,
+    *,
+    ledger: Ledger | str | os.PathLike[str] | None = None,
+    n_rows: int | None = None,
+    title: str | None = None,
 ) -> str:
     """Return the report of a fitted model as HTML; arguments as in :func:`write_report`.
 
@@ -80,6 +83,7 @@ def render_report(
     >>> "Groups of customers" in render_report(model, title="Groups of customers")
     True
     """
+    ledger = ledger if ledger is None or isinstance(ledger, Ledger) else Ledger(ledger)
     contents = contents_of(model, ledger, n_rows, title)
     program = _asset("report.js")
     return (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import copy
+import codecs
 import glob
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from dpem.data.sources.formats import FileFormat, Part
     from dpem.data.sources.memory import TableRows
 
-__all__ = ["FileRows", "Files", "file_head"]
+__all__ = ["FileRows", "Files", "LineCounts", "file_head"]
 
 
 _SHEETS = (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods", ".numbers")
@@ -47,13 +48,15 @@ class Files:
         The field separator of CSV files.
     header : sequence of str, optional
         The names of all columns, for CSV files without a header line.
+    encoding : str, default "utf-8"
+        The encoding of CSV files: "utf-8", or one with one byte per character, such as "cp1252" or "latin-1".
 
     Notes
     -----
-    CSV files are read as UTF-8. Cells are parsed one by one as the schema declares. An empty cell is missing.
-    Invalid UTF-8 and NUL are read as U+FFFD. A line with too few or too many fields becomes a row whose cells
-    are all missing. A quote that is opened and not closed swallows the lines after it
-    (docs/background/known-vulnerabilities.md).
+    Cells of CSV files are parsed one by one as the schema declares. An empty cell is missing. Bytes that the
+    encoding does not have and NUL are read as U+FFFD. A line with too few or too many fields becomes a row
+    whose cells are all missing; predictions keep the order of the lines. A quote that is opened and not
+    closed swallows the lines after it (docs/background/known-vulnerabilities.md).
 
     Examples
     --------
@@ -72,6 +75,7 @@ class Files:
     format: str | None = None
     delimiter: str = ","
     header: Sequence[str] | None = None
+    encoding: str = "utf-8"
 
     def __post_init__(self) -> None:
         if self.format is not None:
@@ -82,6 +86,7 @@ class Files:
             raise _validate.fail(
                 "one printable ASCII character other than a quote, or a tab,", "delimiter", delimiter
             )
+        object.__setattr__(self, "encoding", _encoding(self.encoding))
         for name in ("columns", "header"):
             given: Any = getattr(self, name)
             if given is None:
@@ -109,6 +114,24 @@ class Files:
         files = [file for path in paths for file in _files_of(path)]
         _require_different(files)
         return files
+
+
+def _encoding(given: Any) -> str:
+    """Validate an encoding in which every line is decoded by itself, and return its usual name."""
+    if isinstance(given, str):
+        with suppress(LookupError, ValueError):  # ValueError: of a name with NUL
+            name = codecs.lookup(given).name
+            if name in ("utf-8", "utf-8-sig"):
+                return "utf-8"
+            every, plain = bytes(range(256)), bytes(range(128))
+            if len(every.decode(name, "replace")) == len(every) and plain.decode(name) == plain.decode():
+                return name
+    raise _validate.fail(
+        '"utf-8", or an encoding with one byte per character, such as "cp1252",',
+        "encoding",
+        given,
+        "Convert files in other encodings to UTF-8 first.",
+    )
 
 
 def _items(given: Any) -> list[Any]:
@@ -190,6 +213,25 @@ def _one_format(paths: Sequence[Path], declared: str | None) -> str:
     return str(formats.pop())
 
 
+@dataclass(frozen=True)
+class LineCounts:
+    """Exact numbers of lines of CSV files, for the owner of the rows.
+
+    Attributes
+    ----------
+    all : int
+        Lines without header lines; lines within quotes count too.
+    malformed : int
+        Lines with a wrong number of fields.
+    invalid : int
+        Lines with bytes that the encoding does not have, including header lines.
+    """
+
+    all: int
+    malformed: int
+    invalid: int
+
+
 class FileRows(StreamedRows):
     """Rows of files, in the order of their names. Rows are counted only if their number is public."""
 
@@ -210,6 +252,10 @@ class FileRows(StreamedRows):
                 "Expected columns in the schema or in dpem.Files, got both. Use schema.select([...])."
             )
         heads = [self._read(file, self._format.head) for file in self._files]
+        if schema is not None:
+            schema.require_complete()
+        wanted = columns or (schema.names if schema is not None and not by_position else ())
+        self._format.require_columns(heads[0], (*wanted, *(() if person is None else (person,))))
         super().__init__(heads[0], schema, by_position=by_position, columns=columns, person=person)
         for file, head in zip(self._files, heads, strict=True):
             self._check_columns(file, head)
@@ -252,11 +298,11 @@ class FileRows(StreamedRows):
 
     @staticmethod
     def text_or_typed_batches(files: Files, columns: Sequence[str], n_rows: int) -> Iterator[Any]:
-        """Yield Arrow tables of the columns, with CSV cells as text; a malformed CSV line raises."""
+        """Yield Arrow tables of the columns, with CSV cells as text; a malformed CSV line has no cells."""
         import pyarrow as pa  # noqa: PLC0415  (installed, because it reads the files)
 
         paths = files.listed()
-        read = FORMATS[_one_format(paths, files.format)](replace(files, columns=None), strict=True)
+        read = FORMATS[_one_format(paths, files.format)](replace(files, columns=None))
         for file in paths:
             try:
                 for part in read.parts(file):
@@ -266,18 +312,12 @@ class FileRows(StreamedRows):
             except read.errors:
                 raise _damaged(file) from None
 
-    def in_memory(self) -> TableRows:
-        """Return all rows in order, for callers that may raise on values; a malformed CSV line raises."""
-        other = copy.copy(self)
-        other._format = type(self._format)(self._format.files, strict=True)
-        return super(FileRows, other).in_memory()
-
-    @property
-    def n_lines(self) -> int | None:
-        """The number of lines of CSV files without header lines, for their owner; None for other formats."""
+    def counts_of_lines(self) -> LineCounts | None:
+        """Count the lines of CSV files, for their owner; None for other formats."""
         if not isinstance(self._format, Csv):
             return None
-        return sum(int(self._read(file, self._format.count_lines)) for file in self._files)
+        counts = (self._format.count_lines, self._format.count_malformed, self._format.count_invalid)
+        return LineCounts(*(sum(int(self._read(file, count)) for file in self._files) for count in counts))
 
     def _count(self) -> int:
         return sum(self._read(file, self._format.count) for file in self._files)

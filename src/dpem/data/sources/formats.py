@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import narwhals as nw
+import numpy as np
 
 from dpem.data.cells import numbers_of
 from dpem.data.sources.memory import require_columns, require_number
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from dpem.data.sources.files import Files
 
-__all__ = ["FORMATS", "FileFormat", "Part", "format_of"]
+__all__ = ["FORMATS", "FileFormat", "Part", "csv_remedy", "format_of"]
 
 _ENDINGS = {
     "parquet": (".parquet", ".pq"),
@@ -46,6 +47,21 @@ def format_of(file: Path) -> str | None:
     return next((kind for kind, endings in _ENDINGS.items() if name.endswith(endings)), None)
 
 
+def csv_remedy(missing: Sequence[Any]) -> str:
+    """Return what may be wrong if a CSV file lacks columns; it depends on the names of the columns only."""
+    words = (
+        "If the fields of the CSV file have another separator, pass it with "
+        'dpem.Files(path, delimiter=";"), or --delimiter. If the file has no header line, its first row was '
+        "read as the header: pass the names with dpem.Files(path, header=[...]), or --header."
+    )
+    if not all(str(name).isascii() for name in missing):
+        words += (
+            " If the file is not in UTF-8, pass its encoding with "
+            'dpem.Files(path, encoding="cp1252"), or --encoding.'
+        )
+    return words
+
+
 @dataclass(frozen=True)
 class Part:
     """A part of a file that can be read separately."""
@@ -59,9 +75,8 @@ class FileFormat(ABC):
 
     is_text: ClassVar[bool] = False
 
-    def __init__(self, files: Files, *, strict: bool = False) -> None:
+    def __init__(self, files: Files) -> None:
         self.files = files
-        self.strict = strict  # whether a malformed line raises
 
     @cached_property
     def errors(self) -> tuple[type[BaseException], ...]:
@@ -86,17 +101,22 @@ class FileFormat(ABC):
         """Return the parts of a file."""
         return [Part(file)]
 
+    def require_columns(self, head: Any, columns: Sequence[str]) -> None:
+        """Raise if columns are missing."""
+        require_columns(columns, head.column_names, remedy=csv_remedy if self.is_text else None)
+
     def check_head(self, head: Any, columns: Sequence[str], numbers: Sequence[str]) -> None:
         """Raise if columns are missing or occur twice, or if columns in `numbers` are not numeric."""
         twice = [name for name in columns if head.column_names.count(name) > 1]
         if twice:
             raise doubled(twice)
-        require_columns(columns, head.column_names)
+        self.require_columns(head, columns)
         import pyarrow as pa  # noqa: PLC0415
 
         for name, kind in nw.from_native(head.select(list(numbers))).schema.items():
             all_null = pa.types.is_null(head.schema.field(name).type)  # a single value would change this type
-            require_number(name, is_number=kind.is_numeric() or kind == nw.Boolean or all_null)
+            is_number = kind.is_numeric() or kind == nw.Boolean or all_null
+            require_number(name, is_number=is_number, is_text=kind == nw.String)
 
 
 class Parquet(FileFormat):
@@ -168,18 +188,23 @@ class Arrow(FileFormat):
 
 
 class _ValidText(io.RawIOBase):
-    """The bytes of a text file, with U+FFFD in place of invalid UTF-8 and of NUL.
+    """The bytes of a text file in UTF-8, with U+FFFD in place of invalid bytes and of NUL.
 
     Arrow decodes a malformed line before it calls the handler. If decoding fails, it raises an exception that
     shows the bytes. After a NUL at the end of a block, Arrow may lose cells and lines on some processors.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, encoding: str) -> None:
         import pyarrow as pa  # noqa: PLC0415
 
         self._stream = pa.input_stream(str(file), compression="detect")
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder(encoding)("replace")
         self._ready = b""
+        self._ended = False
+
+    def end(self) -> None:
+        """Let every further read find the end of the file."""
+        self._ended = True
 
     def readable(self) -> bool:
         """Return True: the stream can be read."""
@@ -187,7 +212,7 @@ class _ValidText(io.RawIOBase):
 
     def read(self, size: int = -1) -> bytes:
         """Return the next `size` bytes, fewer only at the end: Arrow loses lines after a short block."""
-        while len(self._ready) < size:
+        while len(self._ready) < size and not self._ended:
             raw = self._stream.read(size)
             self._ready += self._decoder.decode(raw, final=not raw).replace("\0", "\ufffd").encode()
             if not raw:
@@ -206,25 +231,50 @@ class Csv(FileFormat):
 
     is_text = True
 
-    def _open(self, file: Path, columns: Sequence[str], block: int, bad: list[int]) -> Any:
+    @contextmanager
+    def _open(self, file: Path, columns: Sequence[str], block: int, bad: list[int]) -> Iterator[Any]:
+        """Open the file and yield its batches; at the end no thread of Arrow reads it any more.
+
+        A thread that reads ahead through Python while the interpreter exits would abort the process.
+        """
+        import pyarrow as pa  # noqa: PLC0415
+
+        text = _ValidText(file, self.files.encoding)
+        try:
+            batches = self._reader(text, self._delimiter(file), columns, block, bad)
+        except pa.ArrowException:
+            text.end()
+            raise
+        try:
+            yield batches
+        finally:
+            text.end()
+            with suppress(pa.ArrowException):
+                for _ in batches:  # what was read ahead
+                    pass
+
+    def _reader(
+        self, text: _ValidText, delimiter: str, columns: Sequence[str], block: int, bad: list[int]
+    ) -> Any:
         import pyarrow as pa  # noqa: PLC0415
         from pyarrow import csv  # noqa: PLC0415
 
-        def keep_count(_: Any) -> str:  # the argument contains the line, so it is ignored
-            bad.append(1)
-            return "error" if self.strict else "skip"
-
         names = self.files.header
+
+        def keep_place(line: Any) -> str:  # the argument also contains the text of the line, which is ignored
+            bad.append(line.number - (2 if names is None else 1))
+            return "skip"
+
         return csv.open_csv(
-            _ValidText(file),
+            text,
             read_options=csv.ReadOptions(
                 use_threads=False, block_size=block, column_names=None if names is None else list(names)
             ),
             parse_options=csv.ParseOptions(
-                delimiter=self._delimiter(file),
+                delimiter=delimiter,
                 newlines_in_values=True,
                 ignore_empty_lines=False,  # in a table with one column an empty line is a missing cell
-                invalid_row_handler=keep_count,
+                invalid_row_handler=keep_place,
             ),
             convert_options=csv.ConvertOptions(
                 column_types={name: pa.binary() for name in columns},
@@ -267,6 +317,24 @@ class Csv(FileFormat):
                 lines, last = lines + block.count(b"\n"), block[-1:]
         return lines + (last != b"\n") - (self.files.header is None)
 
+    def count_malformed(self, file: Path) -> int:
+        """Count the lines with a wrong number of fields."""
+        return sum(count for _, count in self._batches(file, self.head(file).column_names[:1]))
+
+    def count_invalid(self, file: Path) -> int:
+        """Count the lines with bytes that the encoding does not have; lines within quotes count too."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        with pa.input_stream(str(file), compression="detect") as stream:
+            return sum(not self._is_valid(line) for line in io.BufferedReader(stream))
+
+    def _is_valid(self, text: bytes) -> bool:
+        try:
+            text.decode(self.files.encoding)
+        except UnicodeDecodeError:
+            return False
+        return True
+
     def _delimiter(self, file: Path) -> str:
         tabs = self.files.delimiter == "," and file.name.lower().endswith((".tsv", ".tsv.gz"))
         return "\t" if tabs else self.files.delimiter
@@ -277,7 +345,8 @@ class Csv(FileFormat):
         import pyarrow as pa  # noqa: PLC0415
 
         with pa.input_stream(str(file), compression="detect") as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+            encoding = "utf-8-sig" if self.files.encoding == "utf-8" else self.files.encoding
+            text = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
             yield csv_module.reader(text, delimiter=self._delimiter(file))
 
     def _has_rows(self, file: Path) -> bool:
@@ -308,28 +377,52 @@ class Csv(FileFormat):
                 yield cells
 
     def _text(self, file: Path, columns: Sequence[str]) -> Iterator[Any]:
-        """Read batches of text, followed by one empty row for each malformed line."""
+        """Read batches of text, with an empty row in place of each malformed line."""
+        return (table for table, _ in self._batches(file, columns))
+
+    def _batches(self, file: Path, columns: Sequence[str]) -> Iterator[tuple[Any, int]]:
+        """Yield tables of text, each with the number of its rows that stand for malformed lines."""
         import pyarrow as pa  # noqa: PLC0415
 
-        block, n_done = _CSV_BLOCK, 0
+        block, n_done, n_placed = _CSV_BLOCK, 0, 0
         while True:
-            bad: list[int] = []
+            bad: list[int] = []  # the places of malformed lines among all rows, in order
             n_seen = 0
             try:
-                for batch in self._open(file, columns, block, bad):
-                    n_seen += batch.num_rows
-                    if n_seen > n_done:
-                        yield pa.Table.from_batches([batch.slice(batch.num_rows - (n_seen - n_done))])
-                        n_done = n_seen
+                with self._open(file, columns, block, bad) as batches:
+                    for batch in batches:
+                        n_seen += batch.num_rows
+                        if n_seen > n_done:
+                            table = pa.Table.from_batches([batch.slice(batch.num_rows - (n_seen - n_done))])
+                            table, n_more = _with_empty_rows(table, bad[n_placed:], n_done + n_placed)
+                            yield table, n_more
+                            n_done, n_placed = n_seen, n_placed + n_more
                 break
             except pa.ArrowInvalid:  # a line longer than a block; the caller must not notice it
                 if not self._has_rows(file):
                     return
-                if (self.strict and bad) or block >= _CSV_LARGEST:
+                if block >= _CSV_LARGEST:
                     raise
                 block *= 16
-        if bad:
-            yield pa.table([pa.nulls(len(bad), pa.binary())] * len(columns), names=list(columns))
+        rest = len(bad) - n_placed
+        if rest:
+            yield pa.table([pa.nulls(rest, pa.binary())] * len(columns), names=list(columns)), rest
+
+
+def _with_empty_rows(table: Any, places: Sequence[int], first: int) -> tuple[Any, int]:
+    """Insert an empty row at each place up to the end of a table whose first row has place `first`.
+
+    Returns the table and the number of inserted rows.
+    """
+    import pyarrow as pa  # noqa: PLC0415
+
+    # Before the k-th malformed line are its place less k proper rows.
+    before = [place - first - k for k, place in enumerate(places)]
+    before = [n_rows for n_rows in before if n_rows < len(table)]
+    if not before:
+        return table, 0
+    rows = np.insert(np.arange(len(table)), before, -1)
+    return table.take(pa.array(rows, mask=rows < 0)), len(before)
 
 
 FORMATS: dict[str, type[FileFormat]] = {"parquet": Parquet, "csv": Csv, "arrow": Arrow}

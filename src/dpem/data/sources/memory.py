@@ -23,7 +23,7 @@ from dpem.data.table_types import did_you_mean, doubled_names
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -246,7 +246,7 @@ def _frame_columns(
             # A column without cells may have no type. Accept it: an exception would reveal that there are
             # none.
             untyped = (len(series) == 0 and _may_be_untyped(series)) or _is_all_null(series)
-            require_number(name, is_number=number or untyped)
+            require_number(name, is_number=number or untyped, is_text=_is_declared_text(series))
         columns.append(_as_cells(series) if parsed else _as_array(series))
     return columns, wanted
 
@@ -270,25 +270,34 @@ def _where(cells: Any, kept: NDArray[np.bool_]) -> Any:
     return cells[kept]
 
 
-def require_columns(wanted: Sequence[Any], found: Collection[Any]) -> None:
-    """Raise if columns are missing; of the other columns, the message shows only similar names."""
+def require_columns(
+    wanted: Sequence[Any],
+    found: Collection[Any],
+    *,
+    remedy: Callable[[Sequence[Any]], str] | None = None,
+) -> None:
+    """Raise if columns are missing; of the other columns, the message shows only similar names.
+
+    `remedy` returns further words for the missing columns.
+    """
     missing = [name for name in wanted if name not in found]
     if missing:
         question = did_you_mean(missing, list(found), exact=True)
         raise InvalidArgumentError(
             f"Expected the columns {_validate.shown_names(wanted)}, got a table without "
             f"{_validate.shown_names(missing)}. "
-            f"{question}".rstrip()
+            f"{question}{'' if remedy is None else remedy(missing)}".rstrip()
         )
 
 
-def require_number(name: Any, *, is_number: bool) -> None:
+def require_number(name: Any, *, is_number: bool, is_text: bool = False) -> None:
     """Raise if a column is not numeric: without a schema its cells are not parsed."""
     if not is_number:
-        # The message does not show the type: categories are values, and libraries infer the type of objects.
+        # The message shows no other type: categories are values, and libraries infer the type of objects.
+        found = "text" if is_text else "another type"
         raise InvalidArgumentError(
-            f"Expected a numeric column, got another type for column {_validate.shown(name)}. Convert the "
-            f"column, leave it out, or declare it in a schema."
+            f"Expected a numeric column, got {found} for column {_validate.shown(name)}. Convert the column, "
+            f"leave it out, or declare it in a schema."
         )
 
 
@@ -296,6 +305,11 @@ def _may_be_untyped(series: nw.Series[Any]) -> bool:
     """Whether a column without cells has the type that its library uses for unknown types."""
     dtype = getattr(series.to_native(), "dtype", None)  # Arrow columns always have a type
     return getattr(dtype, "kind", None) == "O" or (dtype is not None and series.dtype == nw.Unknown)
+
+
+def _is_declared_text(series: nw.Series[Any]) -> bool:
+    """Whether a column has a type for text; pandas may infer such a type from cells."""
+    return series.dtype == nw.String and not series.implementation.is_pandas_like()
 
 
 def _is_all_null(series: nw.Series[Any]) -> bool:

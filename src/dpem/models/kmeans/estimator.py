@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from sklearn.cluster import KMeans as PlainKMeans
 
+from dpem import _validate
 from dpem._warnings import warn
 from dpem.data.domain import GRID
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
@@ -272,7 +273,9 @@ def _warn_of_weak_signal(n_rows: int, k: int, plan: Plan) -> bool:
     signal = per_cluster * plan.budget.mu
     if signal >= _LEAST_SIGNAL:
         return False
-    remedies = [f"epsilon of at least {plan.epsilon_for_mu(_LEAST_SIGNAL / per_cluster):.2g}"]
+    needed = plan.epsilon_for_mu(_LEAST_SIGNAL / per_cluster)
+    protects = ", which protects nobody," if needed > _validate.LARGE_EPSILON else ""
+    remedies = [f"epsilon of at least {float(f'{needed:.2g}'):,.10g}{protects}"]
     most = int(k * signal / _LEAST_SIGNAL)
     if most >= 1:
         remedies.append(f"at most {most} cluster{'s' if most > 1 else ''}")
