@@ -3,7 +3,7 @@ A ledger fills up
 =================
 
 A ledger limits everything that is released from one table. Each fit charges it
-before any value is read. This example spends a budget until the ledger rejects a fit.
+before any value is read. This example spends a budget until a fit is rejected.
 """
 
 import tempfile
