@@ -11,7 +11,7 @@ import dpem
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 K, D = 2, 3
 COLUMN = {"kind": "continuous", "bounds": [0, 1]}
-SCHEMA = dpem.Schema({name: COLUMN for name in "abc"})
+SCHEMA = dpem.Schema(dict.fromkeys("abc", COLUMN))
 ROWS = pd.DataFrame(np.random.default_rng(0).random((4000, D)), columns=list("abc"))
 PAIR = (D + 1) * (D + 2) // 2
 START = {"scale": 16, "axes": D * (D + 1) // 2, "radius": 16, "lloyd": K * (D + 1)}
@@ -78,7 +78,7 @@ def test_a_chapter_names_all_that_a_fit_releases(page, model, sizes):
     found = {}
     for release in transcript.releases:
         name = str(release.stage)
-        kind = name if name in {"data quality", "columns again"} else name.split()[0]
+        kind = name if name in {"data quality", "columns again"} else name.split(maxsplit=1)[0]
         found.setdefault(kind, set()).add(np.size(release.noisy))
     assert found["data quality"] == {5 * D}
     for kind, size in sizes.items():
