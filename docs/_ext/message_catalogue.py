@@ -221,7 +221,8 @@ EXAMPLES: dict[str, Example] = {
         "Declare wider bounds or further categories, as far as public knowledge and the released shares "
         "justify them. For unreadable or missing cells, `dpem check` shows how they are written. "
         "[One rule](../guide/schema.md#what-may-depend-on-the-rows) says what may depend on the rows. "
-        "The next fit is charged again.",
+        "The next fit is charged again "
+        "([ordered list](../how-to/when-the-result-looks-wrong.md#remedies-data-quality)).",
     ),
     "DeltaWarning": Example(
         """
@@ -233,7 +234,8 @@ EXAMPLES: dict[str, Example] = {
         """
         dpem.GaussianMixture(8, epsilon=0.5, bounds=(0, 100)).fit(X)
         """,
-        "Accept the smaller model, or use the epsilon that the message names.",
+        "Accept the smaller model, or use the epsilon that the message names "
+        "([ordered list](../how-to/when-the-result-looks-wrong.md#remedies-fewer-components)).",
     ),
     "LargeEpsilonWarning": Example(
         """
@@ -296,13 +298,16 @@ EXAMPLES: dict[str, Example] = {
         """
         dpem.KMeans(16, epsilon=0.5, bounds=(0, 100)).fit(X[:500])
         """,
-        "Do not interpret what the message names. Use fewer clusters, more rows or a larger epsilon.",
+        "Do not interpret what the message names. This fit has paid; the "
+        "[ordered list of remedies](../how-to/when-the-result-looks-wrong.md#remedies-weak-fit) starts with "
+        "what is free.",
     ),
     "WeakSignalWarning": Example(
         """
         dpem.KMeans(8, epsilon=0.05, bounds=(0, 100)).fit(X)
         """,
-        "Follow the advice in the message before you pay: the warning comes before the charge.",
+        "Plan before you fit: the plan gives the same warning and charges nothing. Then follow the "
+        "[ordered list of remedies](../how-to/when-the-result-looks-wrong.md#remedies-weak-signal).",
     ),
 }
 

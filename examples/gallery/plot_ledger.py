@@ -3,7 +3,7 @@ A ledger fills up
 =================
 
 A ledger limits everything that is released from one table. Each fit charges it
-before any row is read. This example spends a budget until the ledger rejects a fit.
+before any value is read. This example spends a budget until a fit is rejected.
 """
 
 import tempfile
@@ -34,7 +34,7 @@ dpem.Ledger.create(path, name="people 2026", cap_epsilon=2.0, cap_delta=1e-6)
 # -----
 #
 # Analysts open the ledger and name it in their fits. The last fit is too expensive:
-# it is rejected, no row is read, and nothing is charged.
+# it is rejected, no value is read, and nothing is charged.
 
 ledger = dpem.Ledger(path, analyst="analyst")
 budget = {"delta": 1e-6, "schema": schema, "ledger": ledger}

@@ -30,8 +30,8 @@ customers = pd.DataFrame(
 # -------------
 #
 # ``StandardScaler`` learns means and deviations from the rows without noise.
-# ``BoundsScaler`` scales by public bounds and learns nothing. The bounds are those
-# of the logarithms.
+# ``BoundsScaler`` maps public bounds to 0 and 1 and learns nothing. The bounds are
+# those of the logarithms, and the model behind the scaler has the bounds 0 and 1.
 
 logarithm = FunctionTransformer(np.log, feature_names_out="one-to-one")
 bounds = (np.log([1, 1]), np.log([5000, 500]))
@@ -40,7 +40,7 @@ plain = make_pipeline(logarithm, StandardScaler(), KMeans(3, random_state=0))
 private = make_pipeline(
     logarithm,
     dpem.BoundsScaler(bounds=bounds),
-    dpem.KMeans(3, epsilon=0.5, delta=1e-6, bounds=(-1, 1)),
+    dpem.KMeans(3, epsilon=0.5, delta=1e-6, bounds=(0, 1)),
 )
 plain.fit(customers)
 private.fit(customers)

@@ -30,3 +30,17 @@ def test_the_versions_of_python_are_those_of_the_project(page):
 def test_the_page_names_licence_and_version():
     assert f"The licence is {PROJECT['license']}." in PAGE
     assert f"dpem {dpem.__version__}\n" in PAGE
+
+
+def test_the_oldest_versions_are_those_of_the_project():
+    """The table has every dependency with its version, and the sentence below it those of the extras."""
+    needed = dict(re.match(r"([\w-]+)>=([\d.]+)$", line).groups() for line in PROJECT["dependencies"])
+    found = dict(re.findall(r"\| ([a-z][\w-]*) \| ([\d.]+) (?=\|)", PAGE))
+    assert found == needed
+    extras = PROJECT["optional-dependencies"]
+    sentence = re.search(r"The extras need (.+), or newer\.", PAGE)[1]
+    for extra in extras.keys() - {"dev"}:
+        for line in extras[extra]:
+            if not line.startswith("dpem["):
+                name, version = re.match(r"([\w-]+)(?:\[.*\])?>=([\d.]+)$", line).groups()
+                assert f"{name} {version}" in sentence

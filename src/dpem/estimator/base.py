@@ -132,8 +132,10 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
 
         Before any value is read, `fit` checks arguments and columns, makes the plan and charges the ledger.
         No value raises: numbers outside their bounds are clipped, and unreadable cells are replaced as the
-        schema declares. Without a schema, a row with a cell that is not a finite number counts as the centre
-        of the bounds, unless the model has ``missing="em"``.
+        schema declares. What NaN and infinity become without a schema depends on the model
+        (docs/guide/missing-values.md). In k-means, Gaussian mixtures and factor analysis the whole row counts
+        as the middle of the bounds, unless ``missing="em"`` is given. In latent classes and `PrivateEM` only
+        the cell is replaced: NaN by the middle of its bounds, infinity by the nearest bound.
 
         Parameters
         ----------

@@ -283,7 +283,8 @@ class PrivateEM(ModelEstimator):
     ledger : Ledger or path, optional
         Ledger to charge before any value is read.
     random_state : int or RandomState, optional
-        Seed of starting values and of `sample`. It never determines the noise.
+        Seed of the choices that need no privacy: starts, post-processing and `sample`. It never seeds the
+        noise.
     n_jobs : int, optional
         Ignored: third-party code runs on one thread.
     verbose : int, default 0
@@ -299,10 +300,18 @@ class PrivateEM(ModelEstimator):
         The guarantee.
     plan_ : Plan
         All releases with their noise.
+    charge_ : Charge or None
+        Ledger, number and hash of the record of the charge; None without a ledger.
+    n_rows_ : int or None
+        The number of rows; None if it is private or the fit is not private.
     data_quality_ : DataQuality or None
         Noisy counts of the cells that do not conform to the schema, if they were released.
     n_iter_ : int
         Number of EM steps.
+    schema_ : Schema
+        The declared columns: `schema`, or one that follows from `bounds`.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------

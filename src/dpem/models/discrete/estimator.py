@@ -166,6 +166,16 @@ class CategoricalMixture(_DiscreteMixture):
         steps alone.
     privacy_, plan_, n_iter_
         The guarantee, all releases with their noise, and the number of EM steps.
+    charge_ : Charge or None
+        Ledger, number and hash of the record of the charge; None without a ledger.
+    n_rows_ : int or None
+        The number of rows; None if it is private or the fit is not private.
+    data_quality_ : DataQuality or None
+        Noisy counts of the cells that do not conform to the schema, if they were released.
+    parameters_, schema_ : dict and Schema
+        The released parameters in the form of `dpem.PrivateEM`, and the declared columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -267,6 +277,16 @@ class BernoulliMixture(_DiscreteMixture):
         the last steps alone.
     privacy_, plan_, n_iter_
         The guarantee, all releases with their noise, and the number of EM steps.
+    charge_ : Charge or None
+        Ledger, number and hash of the record of the charge; None without a ledger.
+    n_rows_ : int or None
+        The number of rows; None if it is private or the fit is not private.
+    data_quality_ : DataQuality or None
+        Noisy counts of the cells that do not conform to the schema, if they were released.
+    parameters_, schema_ : dict and Schema
+        The released parameters in the form of `dpem.PrivateEM`, and the declared columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------
@@ -341,6 +361,16 @@ class PoissonMixture(_DiscreteMixture):
         Standard errors of "weights" and "means" due to the noise of the last steps alone.
     privacy_, plan_, n_iter_
         The guarantee, all releases with their noise, and the number of EM steps.
+    charge_ : Charge or None
+        Ledger, number and hash of the record of the charge; None without a ledger.
+    n_rows_ : int or None
+        The number of rows; None if it is private or the fit is not private.
+    data_quality_ : DataQuality or None
+        Noisy counts of the cells that do not conform to the schema, if they were released.
+    parameters_, schema_ : dict and Schema
+        The released parameters in the form of `dpem.PrivateEM`, and the declared columns.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
 
     Examples
     --------

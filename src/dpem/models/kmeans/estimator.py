@@ -84,7 +84,7 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
     ledger : Ledger or path, optional
         Ledger to charge before any value is read.
     random_state : int or RandomState, optional
-        Seed of post-processing. It never determines the noise.
+        Seed of the choices that need no privacy: starts and post-processing. It never seeds the noise.
     n_jobs : int, optional
         Number of threads; None uses all cores, and -2 all but one. The result does not depend on it.
     verbose : int, default 0
@@ -103,6 +103,10 @@ class KMeans(NearestCentreMixin, PrivateEstimator):
         The guarantee.
     plan_ : Plan
         All releases with their noise.
+    charge_ : Charge or None
+        Ledger, number and hash of the record of the charge; None without a ledger.
+    n_rows_ : int or None
+        The number of rows; None if it is private or the fit is not private.
     data_quality_ : DataQuality or None
         Noisy counts of the cells that do not conform to the schema, if they were released.
     n_iter_ : int

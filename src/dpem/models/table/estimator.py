@@ -99,7 +99,8 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
     ledger : Ledger or path, optional
         Ledger to charge before any value is read.
     random_state : int or RandomState, optional
-        Seed of post-processing and of `sample`. It never determines the noise.
+        Seed of the choices that need no privacy: starts, post-processing and `sample`. It never seeds the
+        noise.
     n_jobs : int, optional
         Number of threads; None uses all cores, and -2 all but one.
     verbose : int, default 0
@@ -119,6 +120,12 @@ class MixedMixture(TableRowsMixin, DensityMixin, PrivateEstimator):  # type: ign
         Values of the target, if there is one.
     privacy_, plan_
         The guarantee, and all releases with their noise.
+    charge_ : Charge or None
+        Ledger, number and hash of the record of the charge; None without a ledger.
+    n_rows_ : int or None
+        The number of rows; None if it is private.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
     data_quality_ : DataQuality or None
         Noisy counts of the cells that do not conform to the schema, if they were released.
 
