@@ -56,3 +56,35 @@ def test_totals_do_not_overflow():
     limit = 2**62 - 1
     assert truth[0] > 2**63
     assert total.value().tolist() == [limit, -limit, truth[2]]
+
+
+def _total(value):
+    """Return a total of one entry with this sum, of up to 83 bits."""
+    total = IntegerTotal(1)
+    total._high[0], total._low[0] = value >> 20, value & (2**20 - 1)
+    return total
+
+
+@pytest.mark.parametrize("coarse_bits", [0, 1, 12, 20])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_values_near_the_limits_are_clipped_sums(coarse_bits, sign):
+    """Around every limit of the limbs, the value is the coarse sum, clipped to 62 bits."""
+    limit = 2**62 - 1
+    edges = [limit, limit + 2, limit - 2**20, limit + 2**20, limit - 2 ** (20 - coarse_bits), 2**61]
+    for edge in edges:
+        for beside in range(-3, 4):
+            total = sign * ((edge + beside) << coarse_bits) + (1 << coarse_bits) // 2
+            expected = max(-limit, min(limit, total >> coarse_bits))
+            assert int(_total(total).value(coarse_bits)[0]) == expected
+
+
+def test_blocks_that_reach_the_lower_limit_keep_their_distance():
+    """Two sums that differ by 1 have values that differ by 1 at most: clipping is a contraction."""
+    first, second = IntegerTotal(1), IntegerTotal(1)
+    for _ in range(511):
+        for total in (first, second):
+            total.add(np.array([-(2**53 - 1)]))
+    rest = -(2**62) + 2**20 - 1 + 511 * (2**53 - 1)
+    first.add(np.array([rest]))
+    second.add(np.array([rest + 1]))
+    assert int(second.value()[0]) - int(first.value()[0]) == 1

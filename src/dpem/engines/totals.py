@@ -20,7 +20,8 @@ class IntegerTotal:
     """An exact running sum of integer vectors, each below 2^63 in size.
 
     It holds two 64-bit limbs, because a single one could overflow after some millions of blocks. The number
-    of rows may be private, so it must not cause an error.
+    of rows may be private, so it must not cause an error. The limbs are exact for up to 2^42 blocks whose sum
+    is at most 2^82 in size: after as many, the low limb is below 2^62, and the high one within 2^63.
     """
 
     def __init__(self, size: int) -> None:
@@ -51,11 +52,14 @@ class IntegerTotal:
         It is clipped to the range of 64 bits. Clipping is a contraction, so it does not increase any
         sensitivity.
         """
-        limit = 2**62 - 1
+        limit = 2**62 - 1  # = (top + 1) * 2^kept - 1
         carry = self._low >> _LOW_BITS
         high = self._high + carry
         low = (self._low - (carry << _LOW_BITS)) >> coarse_bits
         kept = _LOW_BITS - coarse_bits
-        top = limit >> kept  # beyond it, the clipped value is the limit itself
-        total = (np.clip(high, -top, top) << kept) + low
-        return np.clip(np.where(high > top, limit, np.where(high < -top, -limit, total)), -limit, limit)
+        # With the high limb -top - 1, the value is -2^62 plus the low limb. Beyond these limits of the high limb
+        # the clipped value is the limit itself.
+        top = limit >> kept
+        total = (np.clip(high, -top - 1, top) << kept) + low
+        beyond = np.where(high > top, limit, -limit)
+        return np.clip(np.where((high > top) | (high < -top - 1), beyond, total), -limit, limit)
