@@ -214,8 +214,11 @@ def test_patterns(d):
     rng = np.random.default_rng(d)
     rows = rng.normal(size=(d, 50))
     rows[rng.random(rows.shape) < 0.1] = np.nan
-    missing, which = missing_patterns(rows)
-    np.testing.assert_array_equal(missing[which].T, np.isnan(rows))
+    missing, order, which = missing_patterns(np.isnan(rows))
+    np.testing.assert_array_equal(missing[which].T, np.isnan(rows)[:, order])
+    np.testing.assert_array_equal(np.sort(order), np.arange(50))
+    assert (np.diff(missing.sum(axis=1)) >= 0).all()
+    assert (np.diff(which) >= 0).all()
     assert len(np.unique(missing, axis=0)) == len(missing)
 
 

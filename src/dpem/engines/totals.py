@@ -57,8 +57,8 @@ class IntegerTotal:
         high = self._high + carry
         low = (self._low - (carry << _LOW_BITS)) >> coarse_bits
         kept = _LOW_BITS - coarse_bits
-        # With the high limb -top - 1, the value is -2^62 plus the low limb. Beyond these limits of the high limb
-        # the clipped value is the limit itself.
+        # With the high limb -top - 1, the value is -2^62 plus the low limb. Beyond these limits of the high
+        # limb the clipped value is the limit itself.
         top = limit >> kept
         total = (np.clip(high, -top - 1, top) << kept) + low
         beyond = np.where(high > top, limit, -limit)

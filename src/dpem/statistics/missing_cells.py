@@ -134,7 +134,7 @@ class IncompletePart:
             vector = frame.columns[:, column]
             for t in range(j):
                 vector = vector - vectors[t] * c[j, t]
-            vectors[j] = vector / c[j, j]
+            vectors[j] = vector * (1.0 / c[j, j])
         return vectors
 
 
@@ -199,15 +199,20 @@ def of_missing_cells(d: int) -> NDArray[np.float64]:
     return np.asarray(np.arange(d + 1) * (0.5 * math.log(2 * math.pi)), dtype=np.float64)
 
 
-def missing_patterns(rows: NDArray[np.floating]) -> tuple[NDArray[np.bool_], NDArray[np.intp]]:
-    """Return the patterns (p, d) of missing cells in rows (d, n), and the index of each row's pattern."""
-    packed = np.ascontiguousarray(np.packbits(np.isnan(rows), axis=0).T)
-    if packed.shape[1] < 8:  # as 64-bit integers, which sort many times faster
-        packed = np.pad(packed, ((0, 0), (0, 8 - packed.shape[1])))
-    width = packed.shape[1]
-    keys = packed.view(np.uint64 if width == 8 else np.dtype((np.void, width))).reshape(-1)
-    _, first, which = np.unique(keys, return_index=True, return_inverse=True)
-    return np.isnan(rows[:, first].T), which.reshape(-1)
+def missing_patterns(
+    missing: NDArray[np.bool_],
+) -> tuple[NDArray[np.bool_], NDArray[np.intp], NDArray[np.intp]]:
+    """Return the patterns (p, d) of missing cells (d, n), an order of rows by pattern, and their patterns.
+
+    Patterns with fewer missing cells come first.
+    """
+    packed = np.packbits(missing, axis=0).T
+    words = np.ascontiguousarray(np.pad(packed, ((0, 0), (0, -packed.shape[1] % 8)))).view(np.uint64)
+    order = np.lexsort((*words.T, missing.sum(axis=0)))
+    words = words[order]
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (words[1:] != words[:-1]).any(axis=1)
+    return missing.T[order[is_new]], order, is_new.cumsum() - 1
 
 
 def incomplete_parts(rows: NDArray[np.floating], incomplete: NDArray[np.intp]) -> Iterator[IncompletePart]:
@@ -215,15 +220,8 @@ def incomplete_parts(rows: NDArray[np.floating], incomplete: NDArray[np.intp]) -
     for start in range(0, len(incomplete), PART_ROWS):
         held = incomplete[start : start + PART_ROWS]
         cells = rows.take(held, axis=1)
-        missing, which = missing_patterns(cells)
-        by_size = np.argsort(missing.sum(axis=1), kind="stable")
-        rank = np.empty_like(by_size)
-        rank[by_size] = np.arange(len(by_size))
-        which = rank[which]
-        order = np.argsort(which, kind="stable")
-        yield IncompletePart(
-            held[order], cells.take(order, axis=1).astype(np.float64), missing[by_size], which[order]
-        )
+        missing, order, which = missing_patterns(np.isnan(cells))
+        yield IncompletePart(held[order], cells.take(order, axis=1).astype(np.float64), missing, which)
 
 
 def fill_rows(components: GaussianComponents, rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -52,11 +52,12 @@ class KnownCells:
 def known_cells(rows: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.intp], KnownCells]]:
     """Yield groups of rows (n, d) with few patterns of missing cells, each with its row numbers."""
     d = rows.shape[1]
-    missing, which = missing_patterns(rows.T)
+    missing, order, which = missing_patterns(np.isnan(rows.T))
     step = max(1, _PATTERN_ENTRIES // (d * d))
     for start in range(0, len(missing), step):
-        held = np.flatnonzero((which >= start) & (which < start + step))
-        yield held, KnownCells(rows[held], ~missing[start : start + step], which[held] - start)
+        part = slice(*np.searchsorted(which, (start, start + step)))
+        held = order[part]
+        yield held, KnownCells(rows[held], ~missing[start : start + step], which[part] - start)
 
 
 def incomplete_log_joint(

@@ -94,17 +94,71 @@ def _factor(
 
 
 @compiled()
-def _project(w: Any, c: Any, lost: Any, most: int, lane: Any, n: int, z: Any, u: Any, column: Any) -> None:
-    """Replace coordinates by their expectations given the known cells, as `IncompletePart.places`."""
+def _products(w: Any, z: Any, n: int, out: Any) -> None:
+    """Write W'z, each sum in order from the first row that is not zero."""
     d = z.shape[0]
+    for c in range(d):
+        total = out[c]
+        for i in range(n):
+            total[i] = w[c, c] * z[c, i]
+        a = c + 1
+        while a + 4 <= d:
+            w0, w1, w2, w3 = w[a, c], w[a + 1, c], w[a + 2, c], w[a + 3, c]
+            z0, z1, z2, z3 = z[a], z[a + 1], z[a + 2], z[a + 3]
+            for i in range(n):
+                total[i] = (((total[i] + w0 * z0[i]) + w1 * z1[i]) + w2 * z2[i]) + w3 * z3[i]
+            a += 4
+        while a < d:
+            for i in range(n):
+                total[i] += w[a, c] * z[a, i]
+            a += 1
+
+
+@compiled()
+def _subtract_products(w: Any, u: Any, n: int, z: Any) -> None:
+    """Subtract W u from z, column by column in order."""
+    d = z.shape[0]
+    for a in range(d):
+        rest = z[a]
+        c = 0
+        while c + 4 <= a + 1:
+            w0, w1, w2, w3 = w[a, c], w[a, c + 1], w[a, c + 2], w[a, c + 3]
+            u0, u1, u2, u3 = u[c], u[c + 1], u[c + 2], u[c + 3]
+            for i in range(n):
+                rest[i] = (((rest[i] - w0 * u0[i]) - w1 * u1[i]) - w2 * u2[i]) - w3 * u3[i]
+            c += 4
+        while c <= a:
+            for i in range(n):
+                rest[i] -= w[a, c] * u[c, i]
+            c += 1
+
+
+@compiled()
+def _project(
+    w: Any, c: Any, lost: Any, most: int, lane: Any, n: int, z: Any, u: Any, column: Any, dense: Any
+) -> None:
+    """Replace coordinates by their expectations given the known cells, as `IncompletePart.places`.
+
+    If many cells are missing, products with all columns of W are faster than those with single ones. Terms of
+    other columns are zeros, so that both have the same bits.
+    """
+    d = z.shape[0]
+    is_dense = 4 * most >= d
+    if is_dense:
+        _products(w, z, n, dense)
     for j in range(most):
         mine = u[j]
         for i in range(n):
             column[i] = lost[j, lane[i]]
-            mine[i] = 0.0
-        for a in range(d):
+        if is_dense:
             for i in range(n):
-                mine[i] += w[a, column[i]] * z[a, i]
+                mine[i] = dense[column[i], i] if column[i] < d else 0.0
+        else:
+            for i in range(n):
+                mine[i] = 0.0
+            for a in range(d):
+                for i in range(n):
+                    mine[i] += w[a, column[i]] * z[a, i]
         for t in range(j):
             for i in range(n):
                 mine[i] -= c[j, t, lane[i]] * u[t, i]
@@ -117,27 +171,44 @@ def _project(w: Any, c: Any, lost: Any, most: int, lane: Any, n: int, z: Any, u:
                 mine[i] -= c[t, j, lane[i]] * u[t, i]
         for i in range(n):
             mine[i] /= c[j, j, lane[i]]
+    if is_dense:
+        dense[:, :n] = 0.0
     for j in range(most):
         for i in range(n):
             column[i] = lost[j, lane[i]]
-        for a in range(d):
+        if is_dense:
             for i in range(n):
-                z[a, i] -= w[a, column[i]] * u[j, i]
+                if column[i] < d:
+                    dense[column[i], i] = u[j, i]
+        else:
+            for a in range(d):
+                for i in range(n):
+                    z[a, i] -= w[a, column[i]] * u[j, i]
+    if is_dense:
+        _subtract_products(w, dense, n, z)
 
 
 @compiled()
-def _basis(w: Any, c: Any, lost: Any, most: int, lanes: Any, n: int, unit: float, v: Any, null: Any) -> None:
+def _basis(
+    w: Any, c: Any, lost: Any, most: int, lanes: Any, n: int, unit: float, v: Any, null: Any, row: Any
+) -> None:
     """Write V of some of the patterns, (q, d, n), and its multiple rounded to integers."""
     d = w.shape[0]
     for j in range(most):
         for a in range(d):
             for i in range(n):
                 v[j, a, i] = w[a, lost[j, lanes[i]]]
-            for t in range(j):
-                for i in range(n):
-                    v[j, a, i] -= v[t, a, i] * c[j, t, lanes[i]]
+        for t in range(j):
             for i in range(n):
-                v[j, a, i] /= c[j, j, lanes[i]]
+                row[i] = c[j, t, lanes[i]]
+            for a in range(d):
+                for i in range(n):
+                    v[j, a, i] -= v[t, a, i] * row[i]
+        for i in range(n):
+            row[i] = 1.0 / c[j, j, lanes[i]]
+        for a in range(d):
+            for i in range(n):
+                v[j, a, i] *= row[i]
                 null[j, a, i] = np.rint(v[j, a, i] * unit)
 
 
@@ -181,6 +252,7 @@ def _places(
     c, log_sizes = np.empty((q, q, lanes)), np.empty(lanes)
     octaves, row = np.empty(lanes), np.empty(lanes)
     x, z, u, squared = np.empty((d, CHUNK)), np.empty((d, CHUNK)), np.empty((q, CHUNK)), np.empty(CHUNK)
+    dense = np.empty((d, CHUNK))
     zeros = np.zeros(d)
     start = 0
     while start < n_rows:
@@ -193,7 +265,7 @@ def _places(
             n = _rows_of(which, start, first, n_lanes, lane)
             _relative(rows, start, n, centre, x)
             place_rows(x, n, whitening, zeros, scales, False, z, squared)
-            _project(w, c, lost, most, lane, n, z, u, column)
+            _project(w, c, lost, most, lane, n, z, u, column, dense)
             for a in range(d):
                 for i in range(n):
                     out[a, start + i] = z[a, i]
@@ -270,7 +342,7 @@ def incomplete_moments(
     v, null, weighted_null = np.empty((q, d, lanes)), np.empty((q, d, lanes)), np.empty((d, lanes))
     active, place_of = np.empty(lanes, np.int64), np.empty(lanes, np.int64)
     own, of_lane, gathered = np.empty(lanes), np.empty(lanes), np.empty(lanes)
-    x, u = np.empty((d, CHUNK)), np.empty((q, CHUNK))
+    x, u, dense = np.empty((d, CHUNK)), np.empty((q, CHUNK)), np.empty((d, CHUNK))
     z = np.empty((n_framed + 1, d, CHUNK))  # the last: of components that are only counted
     squared, g = np.empty((m, CHUNK)), np.empty((m, CHUNK))
     psi, weighted, weight = np.empty((d, CHUNK)), np.empty((d, CHUNK)), np.empty(CHUNK)
@@ -300,7 +372,7 @@ def incomplete_moments(
                 _relative(rows, start, n, centres[k], x)
                 place_rows(x, n, whitening[k], zeros, scales[k], is_diagonal[k], places, squared[k])
                 if not is_diagonal[k]:  # else the coordinates of missing cells are zero already
-                    _project(w[k], c[k], lost, most, lane, n, places, u, column)
+                    _project(w[k], c[k], lost, most, lane, n, places, u, column, dense)
                     for i in range(n):
                         squared[k, i] = 0.0
                     for a in range(d):
@@ -337,7 +409,7 @@ def incomplete_moments(
                         active[n_active] = here
                         of_lane[n_active] = 0.0
                         n_active += 1
-                _basis(w[k], c[k], lost, most, active, n_active, unit, v, null)
+                _basis(w[k], c[k], lost, most, active, n_active, unit, v, null, row)
                 _norms_of_products(null, most, n_active, kind == SPHERICAL, gathered, own)
                 for j in range(count):
                     column[j] = place_of[lane[held[j]]]
@@ -359,9 +431,14 @@ def incomplete_moments(
                     for b in range(most):
                         for j in range(count):
                             inner[j] = 0.0
-                        for a in range(d):
-                            for j in range(count):
-                                inner[j] += null[b, a, column[j]] * psi[a, j]
+                        if n_active == count:  # each row has a pattern of its own, in the same order
+                            for a in range(d):
+                                for j in range(count):
+                                    inner[j] += null[b, a, j] * psi[a, j]
+                        else:
+                            for a in range(d):
+                                for j in range(count):
+                                    inner[j] += null[b, a, column[j]] * psi[a, j]
                         for j in range(count):
                             norm[j] += 2 * (inner[j] * inner[j])
                 for j in range(count):
