@@ -217,7 +217,7 @@ def check_table(
     >>> schema = dpem.Schema({"pay": {"kind": "continuous", "bounds": [0, 5000]}})
     >>> check = dpem.check_table(table, schema)
     >>> round(check.columns[0].read, 2), check.columns[0].remedies
-    (0.33, ('thousands = ","',))
+    (0.33, ('decimal = ".", thousands = ","',))
     >>> dpem.check_table(table, schema.declare({"pay": {"thousands": ","}})).is_read
     True
     """

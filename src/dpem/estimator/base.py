@@ -260,7 +260,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
 
         Few of them are allowed for any number of rows: a fit of a small table is never refused.
         """
-        if not hasattr(type(self), "predict"):  # factors are no parts of the rows
+        if self._plain or not hasattr(type(self), "predict"):  # factors are no parts of the rows
             return
         for name in ("n_clusters", "n_components"):
             count = getattr(self, name, None)

@@ -78,8 +78,11 @@ def warn_of_epsilon(plan: Plan) -> None:
 
 
 def warn_of_repetition(ledger: Ledger, plan: Plan, purpose: str, facts: str) -> None:
-    """Warn before a charge that equals an earlier one of the ledger, such as of a notebook cell run again."""
-    earlier = ledger._equal_charge(plan.event, purpose, facts)
+    """Warn before a fit whose charge equals an earlier one of the ledger, as when a notebook cell runs again.
+
+    Other releases, such as scores, may be of different models.
+    """
+    earlier = ledger._equal_charge(plan.event, purpose, facts) if purpose.endswith(".fit") else None
     if earlier is not None:
         number, left = earlier
         warn(

@@ -288,7 +288,8 @@ def profile_of(model: Any) -> Profile | None:
     --------
     >>> import numpy as np
     >>> import dpem
-    >>> profile = profile_of(dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(np.zeros((1000, 2))))
+    >>> X = np.repeat([[-3.0, 0.0], [3.0, 0.0]], 500, axis=0)
+    >>> profile = profile_of(dpem.KMeans(2, epsilon=1.0, data_norm=5.0).fit(X))
     >>> profile.header, [name for name, _ in profile.rows]
     (['x0', 'x1'], ['1', '2'])
     """
