@@ -30,7 +30,7 @@ _SURE_OF_ALL = 3.25
 CANNOT_TELL = "cannot tell"
 # Experiments on real rows that are not those of the paper.
 _OTHER_DATA = {
-    "stroke": "On patients with diabetes: the paper's data are private.",
+    "stroke": "Judged on patients with diabetes, because the paper's data are not public.",
     "gowalla": "On other extracts of the same network.",
 }
 
