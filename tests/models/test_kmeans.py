@@ -270,7 +270,6 @@ def test_more_clusters_than_rows_are_refused_before_the_charge(tmp_path):
     ledger = Ledger.create(tmp_path / "l", name="x", cap_epsilon=2.0, cap_delta=1e-6)
     for model in (
         KMeans(100_000, epsilon=1.0, data_norm=1.0, ledger=ledger),
-        KMeans(201, epsilon=math.inf, data_norm=1.0),
         dpem.GaussianMixture(201, epsilon=1.0, data_norm=1.0, ledger=ledger),
     ):
         name = "n_clusters" if isinstance(model, KMeans) else "n_components"
