@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dpem import _compiled
 from dpem.data import Domain, IncompleteRows
 from dpem.data.domain import GRID, onto_grid
 from dpem.gate.released import _GATE, ReleasedStatistics
@@ -260,6 +261,35 @@ def test_densities_of_known_cells(d):
         near = expected > -1e6
         np.testing.assert_allclose(found[near], expected[near], rtol=1e-5, atol=1e-4)
         assert near.sum() > 20
+
+
+def test_patterns_that_cannot_be_decomposed_add_nothing(monkeypatch):
+    """Nearly dependent columns give bases that are no numbers. Their rows have no weight."""
+    rng = np.random.default_rng(0)
+    broken = 0
+    for trial in range(80):
+        d = int(rng.choice([3, 6, 12]))
+        factors = np.tril(rng.normal(size=(2, d, d)), -1) * rng.choice([1e3, 1e6])
+        factors += np.eye(d) * 10.0 ** rng.uniform(-9, 0, (2, d, 1))
+        try:
+            found = GaussianComponents.from_parameters(np.full(2, 0.5), np.zeros((2, d)), factors)
+        except (ArithmeticError, np.linalg.LinAlgError):  # of public factors: no rows are read
+            continue
+        tau = math.sqrt(d + math.sqrt(2 * d))
+        statistic = IncompleteMoments(found, 2, KINDS[trial % 4], tau, 0.5 * math.sqrt(d))
+        rows = np.rint(rng.normal(size=(d, 60)) * 0.1 * GRID / math.sqrt(d))
+        rows[rng.random(rows.shape) < 0.5] = np.nan
+        with np.errstate(all="ignore"):  # as in an engine
+            for part in incomplete_parts(rows, np.flatnonzero(np.isnan(rows).any(axis=0))):
+                bases = [part.basis(frame, part.factor(frame)[0]) for frame in statistic._frames]
+                broken += not np.isfinite(bases).all()
+            total = statistic.sum_block(rows)
+            with monkeypatch.context() as patch:
+                patch.setattr(_compiled, "ENABLED", False)
+                np.testing.assert_array_equal(statistic.sum_block(rows), total)
+            each = np.stack([statistic.sum_block(rows[:, [i]]) for i in range(60)]) / statistic.noise_shape
+        assert (np.linalg.norm(each, axis=1) <= 2.0**42).all()
+    assert broken >= 5
 
 
 def test_missing_cells_stay_missing_on_the_grid():

@@ -96,6 +96,7 @@ class IncompleteMoments(FrameMoments):
             of_pattern = np.bincount(part.which, weights=weight, minlength=len(part.missing))
             own_k[0] += int(weight.sum() * self.count_units**2)
             own_k[1 : d + 1] += ((psi * weight).sum(axis=1) * self.count_units).astype(np.int64)
+            null[:, :, of_pattern == 0.0] = 0.0  # not checked, and perhaps no numbers
             second = shared if self.pooled else own_k[d + 1 :]
             # P of a pattern is the sum of the products of its basis vectors.
             for vector, factor in [(psi, weight), *((one, of_pattern) for one in null)]:

@@ -42,9 +42,9 @@ __all__ = [
     "of_missing_cells",
 ]
 
-# Number of incomplete rows at a time. Their weights sum to 2^27 at most, and those times entries of P, which
-# are below 2^26, to less than 2^53.
-PART_ROWS = 1 << 11
+# Number of incomplete rows at a time. The weight of a pattern is then 2^25 at most, so that its products with
+# entries of P, which are below 2^26, are exact as those of `EXACT_ROWS` complete rows.
+PART_ROWS = 1 << 9
 SMALLEST, LARGEST = 2.0**-900, 2.0**900  # limits of squared sizes, so that no division overflows
 
 

@@ -454,6 +454,8 @@ def incomplete_moments(
                 for j in range(most):  # P of a pattern is the sum of the products of its vectors
                     for a in range(d):
                         for i in range(n_active):
+                            if of_lane[i] == 0.0:  # not checked, and perhaps no numbers
+                                null[j, a, i] = 0.0
                             weighted_null[a, i] = of_lane[i] * null[j, a, i]
                     add_products(weighted_null, null[j], n_active, kind, out, position)
             for k in range(n_framed, m):
