@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["BlockSum", "ClusterRows", "Engine", "grid_rows", "sum_blocks"]
 
 
-# Rows in one call of a statistic. A row adds less than 2^43 to an entry, so that 64-bit sums cannot overflow.
+# Rows in one 64-bit sum, and in one call of a statistic. A row adds less than 2^43 to an entry, so that these
+# sums cannot overflow.
 # A batch of a function and a partition of a cluster may have any number of rows.
 LARGEST_BLOCK = 1 << 19
 
@@ -98,10 +99,16 @@ def grid_rows(rows: TableRows, grid: RowGrid) -> list[NDArray[np.float32]]:
 def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.float32]]) -> IntegerTotal:
     """Sum a statistic over blocks of grid rows, on one BLAS thread: what every engine does with its rows."""
     total = IntegerTotal(statistic.size)
+    recent, n_rows = np.zeros(statistic.size, dtype=np.int64), 0  # few steps under the interpreter's lock
     with one_thread(), np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
         for block in blocks:
             for part in _parts(statistic, block):
-                total.add(statistic.sum_block(part))
+                if n_rows + part.shape[1] > LARGEST_BLOCK:
+                    total.add(recent)
+                    recent[:], n_rows = 0, 0
+                recent += statistic.sum_block(part)
+                n_rows += part.shape[1]
+    total.add(recent)
     return total
 
 

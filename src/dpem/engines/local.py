@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextvars import copy_context
 from itertools import chain
 from threading import Lock
@@ -40,6 +40,7 @@ class LocalEngine:
         self.n_jobs = thread_count(n_jobs)
         self._kept = KeptBlocks()
         self._kept_of: tuple[RowSource, RowGrid] | None = None
+        self._helpers: ThreadPoolExecutor | None = None  # kept, because starting threads takes milliseconds
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
         """Return the exact integer sum over all rows."""
@@ -49,21 +50,36 @@ class LocalEngine:
         self._kept_of = None  # until the pass is complete: a failed pass leaves gaps
         # These threads take pieces; additional BLAS threads would only compete with them.
         with one_thread():
-            if self.n_jobs == 1:
-                result = run.work()
-            else:
-                result = IntegerTotal(statistic.size)
-                with ThreadPoolExecutor(self.n_jobs) as pool:
-                    works = [pool.submit(copy_context().run, run.work) for _ in range(self.n_jobs)]
-                    for work in works:
-                        result.merge(work.result())
+            result = self._summed(run, self._n_helpers())
         self._kept.close()
         self._kept_of = source, domain
         return result.value(statistic.coarse_bits)
 
+    def _n_helpers(self) -> int:
+        """Return the number of threads beside this one: at most one for each further piece, if known."""
+        return (min(self.n_jobs, len(self._kept.blocks)) if self._kept.is_whole else self.n_jobs) - 1
+
+    def _summed(self, run: _Pass, n_helpers: int) -> IntegerTotal:
+        if n_helpers <= 0:
+            return run.work()
+        if self._helpers is None:
+            self._helpers = ThreadPoolExecutor(self.n_jobs - 1)
+        works = [self._helpers.submit(copy_context().run, run.work) for _ in range(n_helpers)]
+        try:
+            own = run.work()
+        except BaseException:
+            run.stop()
+            raise
+        finally:
+            wait(works)
+        return IntegerTotal.merged([own, *(work.result() for work in works)])
+
     def close(self) -> None:
-        """Free the kept rows."""
+        """Free the kept rows and the threads."""
         self._kept, self._kept_of = KeptBlocks(), None
+        if self._helpers is not None:
+            self._helpers.shutdown()
+            self._helpers = None
 
 
 class KeptBlocks:
@@ -73,6 +89,7 @@ class KeptBlocks:
         self.blocks: dict[int, list[NDArray[np.float32]]] = {}
         self._room: int | None = None
         self.is_closed = False
+        self.is_whole = False  # whether every piece is kept
 
     def reserve(self, rows: TableRows) -> bool:
         """Reserve memory for the next piece; False if it may not be kept. Kept pieces have no gaps."""
@@ -86,6 +103,7 @@ class KeptBlocks:
 
     def close(self) -> None:
         """Keep no further pieces, because the pass has ended."""
+        self.is_whole = self.is_whole or not self.is_closed
         self.is_closed = True
 
 
@@ -104,6 +122,10 @@ class _Pass:
     def work(self) -> IntegerTotal:
         """Sum over pieces until all are taken."""
         return sum_blocks(self._statistic, self._blocks())
+
+    def stop(self) -> None:
+        """Let no thread take a further piece."""
+        self._failed = True
 
     def _blocks(self) -> Iterator[NDArray[np.float32]]:
         while True:
