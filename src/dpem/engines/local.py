@@ -8,7 +8,9 @@ from itertools import chain
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from dpem._threads import one_thread, thread_count
+import numpy as np
+
+from dpem._threads import limit_this_thread, one_thread, thread_count
 from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.memory import bytes_to_keep
 from dpem.engines.totals import IntegerTotal
@@ -16,13 +18,15 @@ from dpem.engines.totals import IntegerTotal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from dpem.data import RowGrid, RowSource, TableRows
     from dpem.engines.base import BlockSum
 
 __all__ = ["LocalEngine"]
+
+
+_LARGEST_SLAB = 1 << 24  # numbers: 64 MB
 
 
 class LocalEngine:
@@ -46,6 +50,8 @@ class LocalEngine:
         """Return the exact integer sum over all rows."""
         if self._kept_of is None or self._kept_of[0] is not source or self._kept_of[1] is not domain:
             self._kept_of, self._kept = (source, domain), KeptBlocks()
+        if hasattr(statistic, "warm_up"):
+            statistic.warm_up()
         run = _Pass(statistic, source, domain, self._kept)
         self._kept_of = None  # until the pass is complete: a failed pass leaves gaps
         # These threads take pieces; additional BLAS threads would only compete with them.
@@ -63,7 +69,7 @@ class LocalEngine:
         if n_helpers <= 0:
             return run.work()
         if self._helpers is None:
-            self._helpers = ThreadPoolExecutor(self.n_jobs - 1)
+            self._helpers = ThreadPoolExecutor(self.n_jobs - 1, initializer=limit_this_thread)
         works = [self._helpers.submit(copy_context().run, run.work) for _ in range(n_helpers)]
         try:
             own = run.work()
@@ -88,18 +94,29 @@ class KeptBlocks:
     def __init__(self) -> None:
         self.blocks: dict[int, list[NDArray[np.float32]]] = {}
         self._room: int | None = None
+        self._slab = np.empty(0, dtype=np.float32)
+        self._n_kept = 0  # numbers
         self.is_closed = False
         self.is_whole = False  # whether every piece is kept
 
-    def reserve(self, rows: TableRows) -> bool:
-        """Reserve memory for the next piece; False if it may not be kept. Kept pieces have no gaps."""
+    def reserve(self, rows: TableRows) -> NDArray[np.float32] | None:
+        """Reserve memory for the next piece; None if it may not be kept. Kept pieces have no gaps."""
         if self.is_closed:
-            return False
+            return None
         if self._room is None:
-            self._room = bytes_to_keep()
-        self._room -= rows.n_rows * rows.n_columns * 4
+            self._room = bytes_to_keep() // 4
+        n = rows.n_rows * rows.n_columns
+        self._room -= n
         self.is_closed = self._room < 0
-        return not self.is_closed
+        if self.is_closed:
+            return None
+        if len(self._slab) < n:
+            # A first access to memory costs a fifth of the time in large arrays, which use large pages.
+            size = max(n, min(self._n_kept, _LARGEST_SLAB, self._room))
+            self._slab = np.empty(size, dtype=np.float32)
+        self._n_kept += n
+        found, self._slab = np.split(self._slab, [n])
+        return found
 
     def close(self) -> None:
         """Keep no further pieces, because the pass has ended."""
@@ -139,11 +156,12 @@ class _Pass:
                 except BaseException:
                     self._failed = True
                     raise
-                keep = not isinstance(piece, list) and self._kept.reserve(piece)
+                memory = None if isinstance(piece, list) else self._kept.reserve(piece)
             if isinstance(piece, list):
                 yield from piece
                 continue
-            blocks = grid_rows(piece, self._grid)
-            if keep:
-                self._kept.blocks[number] = blocks
+            if memory is None:
+                yield from grid_rows(piece, self._grid)
+                continue
+            self._kept.blocks[number] = blocks = grid_rows(piece, self._grid, memory.reshape)
             yield from blocks

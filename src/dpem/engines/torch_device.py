@@ -6,6 +6,7 @@ bits as the CPU. Statistics without a device form are summed by the threads of t
 
 from __future__ import annotations
 
+from collections import deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,6 +33,7 @@ __all__ = ["TensorRows", "TorchEngine"]
 
 # Cells of a block on the device: enough to use all of it, and little of its memory.
 _BLOCK_CELLS = 1 << 25
+_SUMS_IN_FLIGHT = 2
 _LARGEST_BLOCK = 1 << 20  # rows, so that float64 sums stay exact until they are converted to integers
 
 
@@ -119,8 +121,14 @@ class TorchEngine:
         if not isinstance(source, TensorRows):
             raise TypeError("Expected rows of a tensor.")
         total = IntegerTotal(statistic.size)
+        # The device starts on the next block before the sum of this one is copied.
+        waiting: deque[torch.Tensor] = deque()
         for rows in self._grid_rows(source, domain, to_grid):
-            total.add(sum_tensor(rows.to(torch.float64)).cpu().numpy())
+            waiting.append(sum_tensor(rows))
+            if len(waiting) > _SUMS_IN_FLIGHT:
+                total.add(waiting.popleft().cpu().numpy())
+        for found in waiting:
+            total.add(found.cpu().numpy())
         return total.value(statistic.coarse_bits)
 
     def _grid_rows(self, source: TensorRows, grid: RowGrid, to_grid: Any) -> Iterator[torch.Tensor]:

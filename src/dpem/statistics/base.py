@@ -163,12 +163,15 @@ class TensorStatistic(CompiledStatistic):
     """A compiled statistic that is also summed from tensors, with the same bits."""
 
     tensor_kernel: ClassVar[str]  # the function in dpem.statistics.kernels_torch
+    tensor_in_single: ClassVar[bool] = False  # whether this function takes rows in single precision, too
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
         from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
 
-        return getattr(kernels_torch, self.tensor_kernel)(self, rows)
+        return getattr(kernels_torch, self.tensor_kernel)(
+            self, rows if self.tensor_in_single else rows.double()
+        )
 
 
 def require_gaussian(norm: Norm) -> None:

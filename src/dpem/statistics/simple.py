@@ -215,6 +215,10 @@ class BoxHistogram(TensorStatistic):
             row[: len(table)] = table
         return padded
 
+    def warm_up(self) -> None:
+        """Compute the tables, before every thread does."""
+        _ = self._padded_tables, self._leaves
+
     @cached_property
     def _leaves(self) -> NDArray[np.int32]:
         """The leaf of every code."""
