@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["TensorRows", "TorchEngine"]
 
 # Cells of a block on the device: enough to use all of it, and little of its memory.
-_BLOCK_CELLS = 1 << 25
+_BLOCK_CELLS, _BLOCK_CELLS_OF_GPU = 1 << 25, 1 << 27
 _SUMS_IN_FLIGHT = 2
 _LARGEST_BLOCK = 1 << 20  # rows, so that float64 sums stay exact until they are converted to integers
 
@@ -67,7 +67,7 @@ class TensorRows(RowSource):
     @property
     def block_rows(self) -> int:
         """Number of rows of a block on the device."""
-        return min(_LARGEST_BLOCK, max(4096, _BLOCK_CELLS // self.n_columns))
+        return min(_LARGEST_BLOCK, max(4096, _block_cells(self.tensor.device) // self.n_columns))
 
     def engine(self, n_jobs: int | None = None) -> TorchEngine:
         """Return an engine on the device of these rows."""
@@ -95,6 +95,14 @@ class TensorRows(RowSource):
     def of_findings(self) -> TableRows:
         """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
         return self.in_memory().of_findings()
+
+
+def _block_cells(device: torch.device) -> int:
+    """Return the cells of a block: a statistic needs up to 16 arrays of a block in float64."""
+    if device.type != "cuda":
+        return _BLOCK_CELLS
+    memory = int(torch.cuda.get_device_properties(device).total_memory)
+    return min(_BLOCK_CELLS_OF_GPU, memory // 128)
 
 
 def _table(tensor: torch.Tensor, schema: Schema | None) -> TableRows:

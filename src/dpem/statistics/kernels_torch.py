@@ -132,8 +132,7 @@ def frame_moments(statistic: FrameMoments, rows: torch.Tensor) -> torch.Tensor:
     """Return the sum of `FrameMoments`; rows may be in single precision."""
     d, k = statistic.n_columns, statistic.n_framed
     kernels = _kernels(rows)
-    g, moments = (_fused if kernels is not None else _in_runs)(statistic, rows, kernels)
-    counts = g.sum(dim=1).to(torch.int64)
+    counts, moments = _in_runs(statistic, rows) if kernels is None else _fused(statistic, rows, kernels)
     units = int(statistic.count_units)
     own = [counts[:k, None] * units**2, moments[:, :d, d] * units]
     shared = []
@@ -154,25 +153,39 @@ def frame_moments(statistic: FrameMoments, rows: torch.Tensor) -> torch.Tensor:
 
 
 def _fused(statistic: FrameMoments, rows: torch.Tensor, kernels: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return responsibilities and moments by fused kernels."""
+    """Return sums of responsibilities and moments by fused kernels, from as many rows as memory allows."""
     if statistic.n_columns <= kernels.FEW_COLUMNS:
+        rows = rows.contiguous()
         g, factors = kernels.responsibilities_of_few(statistic, rows)
-        return g, kernels.moments(statistic, rows, None, factors, g)
-    n = rows.shape[1]
-    rows = torch.nn.functional.pad(rows.to(torch.float64), (0, -n % kernels.RUN))
-    places, checks = _places(statistic, rows)
-    g, factors, wrong = kernels.responsibilities(statistic, places, checks, n)
-    _require(not bool(wrong.any()))
-    return g, kernels.moments(statistic, rows, places, factors, g)
+        return g.sum(dim=1).to(torch.int64), kernels.moments(statistic, rows, None, factors, g)
+    counts, moments = 0, 0
+    for part in rows.split(_rows_at_once(statistic, rows.device), dim=1):
+        places, checks = _places(statistic, part.to(torch.float64))
+        g, factors, wrong = kernels.responsibilities(statistic, places, checks)
+        _require(not bool(wrong.any()))
+        counts = counts + g.sum(dim=1).to(torch.int64)
+        moments = moments + kernels.moments(statistic, part, places, factors, g)
+    return counts, moments
 
 
-def _in_runs(statistic: FrameMoments, rows: torch.Tensor, _: None) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return responsibilities and moments by single operations on runs of 512 rows, which are exact."""
+def _rows_at_once(statistic: FrameMoments, device: torch.device) -> int:
+    """Return how many rows fit in half of the free memory with all that a step keeps of them."""
+    found = statistic.__dict__.get("_rows_at_once")
+    if found is None:
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # free for torch
+        free = torch.cuda.mem_get_info(device)[0] + held
+        per_row = 8 * len(statistic.components.constants) * (statistic.n_columns + 8)
+        found = statistic.__dict__["_rows_at_once"] = max(1 << 12, free // (2 * per_row))
+    return int(found)
+
+
+def _in_runs(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the same by single operations on runs of 512 rows, which are exact."""
     n = rows.shape[1]
     rows = torch.nn.functional.pad(rows.to(torch.float64), (0, -n % EXACT_ROWS))  # padding gets no weight
     places, checks = _places(statistic, rows)
     g, squared = _responsibilities(statistic, places, checks, n)
-    return g, _moments(*_framed(statistic, places, squared, g))
+    return g.sum(dim=1).to(torch.int64), _moments(*_framed(statistic, places, squared, g))
 
 
 def _places(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

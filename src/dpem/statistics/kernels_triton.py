@@ -14,7 +14,6 @@ import torch
 import triton
 import triton.language as tl
 
-from dpem.data.device_grid import on_device
 from dpem.statistics import softmax as exponential
 from dpem.statistics.gaussian import PLACES_TOGETHER, RESPONSIBILITY_BITS, ROW_BITS
 from dpem.statistics.simple import SQUARED_BITS
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
 
 __all__ = ["FEW_COLUMNS", "RUN", "moments", "responsibilities", "responsibilities_of_few"]
 
-_ROWS = 128  # rows per program of responsibilities; RUN is a multiple
+_ROWS, _ROWS_OF_FEW = 64, 256  # rows per program of responsibilities; RUN is a multiple of them
 # Rows whose moments are summed in float64: a row adds at most 2^42 to an entry, so that sums are exact.
 RUN = 2 ** (53 - ROW_BITS)
-FEW_COLUMNS = 15  # up to which a program holds all columns of its rows
+FEW_COLUMNS = 31  # up to which a program holds all columns of its rows
 
 
 @triton.jit
@@ -43,6 +42,7 @@ def _responsibilities(
     n, n_rows, m, framed, d, groups, POOLED: tl.constexpr, TOGETHER: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+    held = row < n_rows
     half, rounder, longest = tl.load(numbers), tl.load(numbers + 3), tl.load(numbers + 8)
     zero = tl.zeros([ROWS], dtype=tl.float64)
     largest = zero - float("inf")
@@ -53,11 +53,11 @@ def _responsibilities(
             whole = zero  # sum of products, which must equal the product with a sum of rows
             for j in tl.range(q * TOGETHER, tl.minimum(q * TOGETHER + TOGETHER, d), loop_unroll_factor=4):
                 at = k * d + j
-                place = tl.load(places + at * n + row)
+                place = tl.load(places + at * n_rows + row, mask=held, other=0.0)
                 whole = whole + place
                 z = (place - tl.load(offsets + at)) * tl.load(scales + at)
                 norm = norm + z * z
-            expected = tl.load(checks + (k * groups + q) * n + row)
+            expected = tl.load(checks + (k * groups + q) * n_rows + row, mask=held, other=0.0)
             differ = differ | (whole != expected).to(tl.int32)
         logit = tl.load(constants + k) - half * norm
         tl.store(g + k * n + row, logit)
@@ -67,7 +67,8 @@ def _responsibilities(
             size = zero
             for j in tl.range(0, d, loop_unroll_factor=4):
                 at = k * d + j
-                z = (tl.load(places + at * n + row) - tl.load(offsets + at)) * tl.load(scales + at)
+                place = tl.load(places + at * n_rows + row, mask=held, other=0.0)
+                z = (place - tl.load(offsets + at)) * tl.load(scales + at)
                 psi = _rounded(z * factor, rounder)
                 size = size + psi * psi
             tl.store(factors + k * n + row, tl.where(size <= longest, factor, zero))
@@ -128,6 +129,16 @@ def _factor(numbers, norm):
     return (clip / tl.maximum(tl.sqrt(norm), clip, propagate_nan=tl.PropagateNan.ALL)) * per_unit
 
 
+def _on_device(statistic: FrameMoments, device: torch.device) -> tuple[torch.Tensor, ...]:
+    """Return the components and the constants of the kernels, which are copied to the device once."""
+    copies = statistic.__dict__.setdefault("_on_device", {})
+    if device not in copies:
+        c = statistic.components
+        values = (c.whitening, c.offsets, c.scales, c.constants, _numbers(statistic))
+        copies[device] = tuple(torch.as_tensor(value, device=device) for value in values)
+    return tuple(copies[device])
+
+
 def _numbers(statistic: FrameMoments) -> NDArray[np.float64]:
     """Return the constants of the kernels."""
     one = 2.0**RESPONSIBILITY_BITS
@@ -138,23 +149,21 @@ def _numbers(statistic: FrameMoments) -> NDArray[np.float64]:
 
 
 def responsibilities(
-    statistic: FrameMoments, places: torch.Tensor, checks: torch.Tensor, n_rows: int
+    statistic: FrameMoments, places: torch.Tensor, checks: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return responsibilities, factors of the coordinates and flags of wrong products.
 
-    The factor of a row with too large a norm is zero, and so are responsibilities of padding rows.
+    The factor of a row with too large a norm is zero. There are responsibilities of zero for missing rows of
+    the last run.
     """
-    m, d, n = places.shape
+    m, d, n_rows = places.shape
+    n = n_rows + -n_rows % RUN
     wrong = torch.empty(n // _ROWS, dtype=torch.int32, device=places.device)
-    components = statistic.components
     factors, g = (torch.empty((m, n), dtype=torch.float64, device=places.device) for _ in range(2))
     _responsibilities[(n // _ROWS,)](
         places,
         checks,
-        on_device(components.offsets, places),
-        on_device(components.scales, places),
-        on_device(components.constants, places),
-        on_device(_numbers(statistic), places),
+        *_on_device(statistic, places.device)[1:],
         factors,
         g,
         wrong,
@@ -167,7 +176,7 @@ def responsibilities(
         POOLED=statistic.pooled,
         TOGETHER=PLACES_TOGETHER,
         ROWS=_ROWS,
-        num_warps=4,
+        num_warps=1,
         enable_fp_fusion=False,
     )
     return g, factors, wrong
@@ -214,17 +223,12 @@ def _responsibilities_of_few(
 
 def responsibilities_of_few(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the same, without flags, of rows with at most `FEW_COLUMNS` columns."""
-    components = statistic.components
-    (m, d), n_rows = components.offsets.shape, rows.shape[1]
+    (m, d), n_rows = statistic.components.offsets.shape, rows.shape[1]
     n = n_rows + -n_rows % RUN
     factors, g = (torch.empty((m, n), dtype=torch.float64, device=rows.device) for _ in range(2))
-    _responsibilities_of_few[(n // _ROWS,)](
+    _responsibilities_of_few[(n // _ROWS_OF_FEW,)](
         rows,
-        on_device(components.whitening, rows),
-        on_device(components.offsets, rows),
-        on_device(components.scales, rows),
-        on_device(components.constants, rows),
-        on_device(_numbers(statistic), rows),
+        *_on_device(statistic, rows.device),
         factors,
         g,
         n,
@@ -233,7 +237,7 @@ def responsibilities_of_few(statistic: FrameMoments, rows: torch.Tensor) -> tupl
         statistic.n_framed,
         D=d,
         POOLED=statistic.pooled,
-        ROWS=_ROWS,
+        ROWS=_ROWS_OF_FEW,
         num_warps=4,
         enable_fp_fusion=False,
     )
@@ -285,7 +289,7 @@ def _moments_of_few(
 @triton.jit
 def _moments_of_many(
     places, offsets, scales, numbers, factors, g, pairs, out,
-    n, d, width, SIDE: tl.constexpr, ROWS: tl.constexpr, LENGTH: tl.constexpr,
+    n, n_rows, d, width, SIDE: tl.constexpr, ROWS: tl.constexpr, LENGTH: tl.constexpr,
 ):  # fmt: skip
     left, right = tl.load(pairs + 2 * tl.program_id(0)), tl.load(pairs + 2 * tl.program_id(0) + 1)
     k = tl.program_id(1).to(tl.int64)
@@ -296,12 +300,14 @@ def _moments_of_many(
     for start in range(0, LENGTH, ROWS):
         row = first + start + tl.arange(0, ROWS)
         weight, factor = tl.load(g + k * n + row), tl.load(factors + k * n + row)
-        place = tl.load(places + (k * d + up[:, None]) * n + row[None, :], mask=(up < d)[:, None], other=0.0)
+        held = row < n_rows
+        at = places + (k * d + up[:, None]) * n_rows + row[None, :]
+        place = tl.load(at, mask=(up < d)[:, None] & held[None, :], other=0.0)
         psi = _psi(place, up, k, d, offsets, scales, factor, weight, rounder)
         other = psi
         if left != right:
-            at = places + (k * d + across[:, None]) * n + row[None, :]
-            place = tl.load(at, mask=(across < d)[:, None], other=0.0)
+            at = places + (k * d + across[:, None]) * n_rows + row[None, :]
+            place = tl.load(at, mask=(across < d)[:, None] & held[None, :], other=0.0)
             other = _psi(place, across, k, d, offsets, scales, factor, weight, rounder)
         total = tl.dot(psi * weight[None, :], tl.trans(other), total, out_dtype=tl.float64)
     at = out + (k * width + up[:, None]) * width + across[None, :]
@@ -320,22 +326,20 @@ def moments(
     Each program sums a component, or a square of it, over `RUN` rows, with products that are exact in
     float64, and adds the result to 64-bit integers. `places` are needed for more than `FEW_COLUMNS` columns.
     """
-    components, k, d = statistic.components, statistic.n_framed, statistic.n_columns
-    n = g.shape[1]
-    numbers = on_device(_numbers(statistic), g)
-    frames = on_device(components.offsets, g), on_device(components.scales, g), numbers
-    side = 16 if places is None else 32 if d < 32 else 64
+    k, d, n = statistic.n_framed, statistic.n_columns, g.shape[1]
+    whitening, offsets, scales, _, numbers = _on_device(statistic, g.device)
+    frames = offsets, scales, numbers, factors, g
+    side = 16 if d < 16 else 32 if d < 32 else 64
     squares = -(-(d + 1) // side)
     out = torch.zeros((k, squares * side, squares * side), dtype=torch.int64, device=g.device)
-    options = {"SIDE": side, "LENGTH": RUN, "num_warps": 4, "enable_fp_fusion": False}
+    options = {"SIDE": side, "LENGTH": RUN, "enable_fp_fusion": False}
     if places is None:
-        whitening = on_device(components.whitening, g)
         _moments_of_few[(k, n // RUN)](
-            rows, whitening, *frames, factors, g, out, n, rows.shape[1], d, ROWS=32, **options
+            rows, whitening, *frames, out, n, rows.shape[1], d, ROWS=32, num_warps=side // 16, **options
         )
     else:
         pairs = torch.triu_indices(squares, squares, device=g.device, dtype=torch.int32).T.contiguous()
         _moments_of_many[(len(pairs), k, n // RUN)](
-            places, *frames, factors, g, pairs, out, n, d, squares * side, ROWS=32, **options
+            places, *frames, pairs, out, n, rows.shape[1], d, squares * side, ROWS=16, num_warps=4, **options
         )
     return out[:, : d + 1, : d + 1]
