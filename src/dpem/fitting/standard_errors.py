@@ -5,7 +5,6 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from dpem.gate.released import ReleasedStatistics
     from dpem.privacy.randomness import PublicRandom
 
-__all__ = ["deviations_of_draws", "few_draws", "standard_errors"]
+__all__ = ["deviations_of_draws", "deviations_of_stacks", "few_draws", "number_of_draws", "standard_errors"]
 
 _DRAWS = 200
+_NUMBERS_OF_STACK = 1 << 15  # fit the processor's cache
 _most_draws: ContextVar[int | None] = ContextVar("dpem_most_draws", default=None)
 
 
@@ -40,34 +40,65 @@ def standard_errors(
     the standard deviation over draws, which is free post-processing. It does not include sampling error, or
     noise in earlier steps.
     """
+    size = number_of_draws(_DRAWS), len(released.values)
+    noise = random_state.normal(0.0, released.noise_stddev, size)
 
-    def draw(again: ReleasedStatistics) -> tuple[NDArray[np.float64]]:
-        return (model.m_step(before, again),)
+    def redrawn(noise: NDArray[np.float64]) -> tuple[NDArray[np.float64]]:
+        return (model.m_step(before, released.with_more_noise(noise)),)
 
-    draws = (
-        partial(draw, released.with_more_noise(random_state.normal(0.0, released.noise_stddev)))
-        for _ in range(_DRAWS)
-    )
-    return deviations_of_draws(draws)[0]
+    return deviations_of_stacks(redrawn, noise, before.size)[0]
+
+
+def number_of_draws(most: int) -> int:
+    """Return the number of draws: `most`, or fewer inside `few_draws`."""
+    limit = _most_draws.get()
+    return most if limit is None else min(most, limit)
+
+
+def deviations_of_stacks(
+    redrawn: Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], ...]],
+    noise: NDArray[np.float64],
+    numbers: int,
+    n_threads: int = 1,
+) -> tuple[NDArray[np.float64], ...]:
+    """Return the standard deviation of each array over draws of the noise, shape (n, p).
+
+    Parameters
+    ----------
+    redrawn : callable
+        Returns the arrays of a stack of draws, each with an axis of draws first. A draw has the same bits in
+        every stack, so that the result depends neither on the size of stacks nor on the threads.
+    noise : ndarray of shape (n, p)
+        The noise of each draw.
+    numbers : int
+        About how many numbers a draw keeps in memory. Stacks are as large as the processor's cache.
+    n_threads : int
+        Number of threads. Stacks are computed outside the interpreter's lock, unless they are small.
+    """
+    step = max(1, _NUMBERS_OF_STACK // numbers)
+    stacks = [noise[start : start + step] for start in range(0, len(noise), step)]
+    n_threads = min(n_threads, len(stacks))
+    with one_thread():
+        if n_threads == 1:
+            found = [redrawn(stack) for stack in stacks]
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                waiting = [pool.submit(copy_context().run, redrawn, stack) for stack in stacks]
+                found = [work.result() for work in waiting]
+        return _deviations(np.concatenate(parts) for parts in zip(*found, strict=True))
 
 
 def deviations_of_draws(
-    draws: Iterable[Callable[[], tuple[NDArray[np.float64], ...]]], n_threads: int = 1
+    draws: Iterable[Callable[[], tuple[NDArray[np.float64], ...]]],
 ) -> tuple[NDArray[np.float64], ...]:
-    """Return the standard deviation of each array over draws, which several threads may compute.
-
-    A draw has its noise when the iterable yields it, so that the result does not depend on the threads.
-    """
-    chosen = islice(draws, _most_draws.get())
+    """Return the standard deviation of each array over draws, of a model that cannot take a stack of them."""
     with one_thread():
-        if n_threads == 1:
-            found = [draw() for draw in chosen]
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                waiting = [pool.submit(copy_context().run, draw) for draw in chosen]
-                found = [work.result() for work in waiting]
-        columns = zip(*found, strict=True)
-        return tuple(np.asarray(np.std(np.stack(column), axis=0)) for column in columns)
+        found = [draw() for draw in islice(draws, _most_draws.get())]
+        return _deviations(np.stack(column) for column in zip(*found, strict=True))
+
+
+def _deviations(stacks: Iterable[NDArray[np.float64]]) -> tuple[NDArray[np.float64], ...]:
+    return tuple(np.asarray(np.std(stack, axis=0)) for stack in stacks)
 
 
 @contextmanager
