@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["deviations_of_draws", "deviations_of_stacks", "few_draws", "number_of_draws", "standard_errors"]
 
 _DRAWS = 200
-_NUMBERS_OF_STACK = 1 << 15  # fit the processor's cache
+_NUMBERS_OF_STACK = 1 << 16  # fit the processor's cache
 _most_draws: ContextVar[int | None] = ContextVar("dpem_most_draws", default=None)
 
 
@@ -71,12 +71,12 @@ def deviations_of_stacks(
     noise : ndarray of shape (n, p)
         The noise of each draw.
     numbers : int
-        About how many numbers a draw keeps in memory. Stacks are as large as the processor's cache.
+        About how many numbers a draw keeps in memory. Stacks fit the processor's cache.
     n_threads : int
         Number of threads. Stacks are computed outside the interpreter's lock, unless they are small.
     """
-    step = max(1, _NUMBERS_OF_STACK // numbers)
-    stacks = [noise[start : start + step] for start in range(0, len(noise), step)]
+    largest = max(1, _NUMBERS_OF_STACK // numbers)
+    stacks = np.array_split(noise, -(-len(noise) // largest))
     n_threads = min(n_threads, len(stacks))
     with one_thread():
         if n_threads == 1:

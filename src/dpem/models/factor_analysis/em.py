@@ -296,7 +296,7 @@ def _em_step(unit: _Correlations, factors: Factors, least_noise: NDArray[np.floa
 
 
 def _across(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.swapaxes(matrices, -1, -2)
+    return matrices.swapaxes(-1, -2)
 
 
 def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
