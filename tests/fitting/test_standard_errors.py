@@ -5,7 +5,7 @@ import pytest
 
 import dpem
 from dpem.fitting import standard_errors
-from dpem.fitting.standard_errors import deviations_of_stacks, few_draws, number_of_draws
+from dpem.fitting.standard_errors import deviations_of_stacks, few_draws
 from dpem.models.factor_analysis import em
 from dpem.models.factor_analysis import estimator as factor_analysis
 from dpem.models.gaussian_mixture import estimator as gaussian_mixture
@@ -47,9 +47,9 @@ def stacks(monkeypatch):
     """Record the function and the noise of every call of `deviations_of_stacks`."""
     calls = []
 
-    def recorded(redrawn, noise, *arguments):
-        calls.append((redrawn, noise))
-        return deviations_of_stacks(redrawn, noise, *arguments)
+    def recorded(redrawn, draw, *arguments):
+        calls.append((redrawn, draw(5)))
+        return deviations_of_stacks(redrawn, draw, *arguments)
 
     for module in (standard_errors, gaussian_mixture, factor_analysis):
         monkeypatch.setattr(module, "deviations_of_stacks", recorded)
@@ -61,7 +61,7 @@ def stacks(monkeypatch):
 def test_a_draw_has_the_same_bits_in_a_stack_and_alone(name, epsilon, stacks):
     MODELS[name](epsilon=epsilon, random_state=0).fit(rows())
     ((redrawn, noise),) = stacks
-    assert noise.ndim == 2
+    assert len(noise) == 5
     together = redrawn(noise)
     for draw in range(len(noise)):
         one = redrawn(noise[draw : draw + 1])
@@ -126,7 +126,18 @@ def test_several_starts_are_those_of_one_after_the_other():
     assert steps == best[1][0]
 
 
-def test_few_draws_limit_the_draws():
-    with few_draws(3):
-        assert number_of_draws(40) == 3
-        assert number_of_draws(2) == 2
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (300, 3)])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_deviations_are_those_of_numpy(shape, n_threads, monkeypatch):
+    monkeypatch.setattr(standard_errors, "_NUMBERS_OF_STACK", 500)
+    random_state = np.random.RandomState(0)
+    drawn = []
+
+    def draw(n):
+        drawn.append(random_state.normal(size=(n, *shape)))
+        return drawn[-1]
+
+    with few_draws(20):
+        (found,) = deviations_of_stacks(lambda noise: (noise**3,), draw, 40, 100, n_threads)
+    assert [len(part) for part in drawn] == [5] * 4
+    np.testing.assert_array_equal(found, np.std(np.concatenate(drawn) ** 3, axis=0))

@@ -373,8 +373,8 @@ def test_an_interrupted_fit_leaves_the_old_model_complete(tmp_path, monkeypatch)
     model = FactorAnalysis(1, epsilon=1.0, data_norm=1.0).fit(X)
     before = dict(vars(model))
 
-    def interrupt(redrawn, noise, *_):
-        redrawn(noise)
+    def interrupt(redrawn, draw, *_):
+        redrawn(draw(2))
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dpem.models.factor_analysis.estimator.deviations_of_stacks", interrupt)

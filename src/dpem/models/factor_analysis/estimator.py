@@ -17,7 +17,7 @@ from dpem.estimator.base import Adjacency, PrivateEstimator, PublicFacts, warn_o
 from dpem.estimator.planned_columns import Forecast
 from dpem.estimator.summary import Weakness
 from dpem.fitting.reserve import with_shape
-from dpem.fitting.standard_errors import deviations_of_stacks, number_of_draws
+from dpem.fitting.standard_errors import deviations_of_stacks
 from dpem.gate.plan import Plan, PrivacyUnit
 from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
 from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
@@ -333,11 +333,13 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         def one_by_one(noise: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
             return tuple(map(np.stack, zip(*map(redrawn, noise), strict=True)))
 
-        n = number_of_draws(_DRAWS_IN_MANY_COLUMNS if d > _MANY_COLUMNS else _DRAWS)
-        noise = random_state.normal(size=(n, len(stddev))) * stddev
+        def draw(n: int) -> NDArray[np.float64]:
+            return random_state.normal(size=(n, len(stddev))) * stddev
+
         in_stacks = isinstance(fitted.moment, DenseMoment) and projected is None
+        n_draws = _DRAWS_IN_MANY_COLUMNS if d > _MANY_COLUMNS else _DRAWS
         return deviations_of_stacks(
-            redrawn if in_stacks else one_by_one, noise, d * d, thread_count(self.n_jobs)
+            redrawn if in_stacks else one_by_one, draw, n_draws, d * d, thread_count(self.n_jobs)
         )
 
     # -- files -------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from dpem.estimator.saved_arrays import (
 )
 from dpem.estimator.summary import is_supported
 from dpem.fitting.reserve import with_shape
-from dpem.fitting.standard_errors import deviations_of_stacks, number_of_draws
+from dpem.fitting.standard_errors import deviations_of_stacks
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_mixture.fit import MixtureRequest, fit_mixture
 from dpem.models.gaussian_mixture.missing import expected_rows
@@ -283,10 +283,11 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         def redrawn(noise: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
             return self._in_units(fitted.redrawn(noise), domain)
 
-        size = number_of_draws(_DRAWS), len(fitted.noise_stddev)
-        noise = random_state.normal(0.0, fitted.noise_stddev, size)
+        def draw(n: int) -> NDArray[np.float64]:
+            return random_state.normal(0.0, fitted.noise_stddev, (n, len(fitted.noise_stddev)))
+
         deviations = deviations_of_stacks(
-            redrawn, noise, fitted.state.covariances.size, thread_count(self.n_jobs)
+            redrawn, draw, _DRAWS, fitted.state.covariances.size, thread_count(self.n_jobs)
         )
         errors = dict(zip(_PARTS, deviations, strict=True))
         gate.n_rows = fitted.pool.n_rows
