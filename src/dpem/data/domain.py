@@ -240,11 +240,11 @@ class Domain:
         return scaled + self.centre
 
     def clip(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Clip rows of shape (n, d) in the user's units to the bounds, or to the ball."""
+        """Clip rows of shape (..., d) in the user's units to the bounds, or to the ball."""
         if self.low is not None and self.high is not None:
             return np.minimum(np.maximum(rows, self.low), self.high)
         relative = rows - self.centre
-        norm = np.sqrt(np.nansum((relative / self.scale) ** 2, axis=1, keepdims=True))  # NaN: missing cells
+        norm = np.sqrt(np.nansum((relative / self.scale) ** 2, axis=-1, keepdims=True))  # NaN: missing cells
         return np.asarray(self.centre + relative / np.maximum(norm, 1.0))
 
     def points_to_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
