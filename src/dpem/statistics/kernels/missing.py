@@ -20,12 +20,11 @@ from dpem.statistics.kernels.gaussian import (
 )
 from dpem.statistics.kernels.missing_places import coordinate_buffers, coordinates, subtract_product
 from dpem.statistics.kernels.patterns import (
-    FEWEST_LANES,
-    MOST_CELLS,
     WINDOW,
     count_cells,
     find_lost,
     gather,
+    most_cells,
     next_chunk,
     of_rows,
     sort_by_pattern,
@@ -283,8 +282,8 @@ def incomplete_moments(
     sorting, scratch = sorting_buffers(d), coordinate_buffers(d, largest)
     lane, leader, found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     lost = np.empty((largest + 1, CHUNK), np.uint32)
-    n_cells = max(MOST_CELLS, FEWEST_LANES * (largest + 1) * d) + CHUNK * d
-    all_c = np.empty(n_cells)
+    all_c = np.empty(most_cells(largest * largest))
+    n_cells = most_cells((largest + 1) * d) + CHUNK * d
     moving = (
         np.empty(n_cells),
         np.empty(n_cells),

@@ -10,12 +10,11 @@ from dpem._compiled import compiled
 from dpem.statistics.kernels.arithmetic import CHUNK, log_of_parts
 from dpem.statistics.kernels.gaussian import is_diagonal_matrix, place_rows
 from dpem.statistics.kernels.patterns import (
-    FEWEST_LANES,
-    MOST_CELLS,
     WINDOW,
     count_cells,
     find_lost,
     gather,
+    most_cells,
     next_chunk,
     of_rows,
     sort_by_pattern,
@@ -264,7 +263,7 @@ def fill(
     sorting, scratch = sorting_buffers(d), coordinate_buffers(d, largest)
     lane, leader, found = np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64), np.empty(CHUNK, np.int64)
     lost = np.empty((largest + 1, CHUNK), np.uint32)
-    all_c = np.empty(max(MOST_CELLS, FEWEST_LANES * largest * largest))
+    all_c = np.empty(most_cells(largest * largest))
     cells, z, own = np.empty((d, CHUNK)), np.empty((d, CHUNK)), np.empty((d, CHUNK))
     log_sizes, squared = np.empty(CHUNK), np.empty(CHUNK)
     frame = (whitening, scales, centre, w, gram)

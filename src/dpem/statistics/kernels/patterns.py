@@ -15,12 +15,11 @@ from dpem._compiled import compiled
 from dpem.statistics.kernels.arithmetic import CHUNK
 
 __all__ = [
-    "FEWEST_LANES",
-    "MOST_CELLS",
     "WINDOW",
     "count_cells",
     "find_lost",
     "gather",
+    "most_cells",
     "next_chunk",
     "of_rows",
     "sort_by_pattern",
@@ -29,8 +28,8 @@ __all__ = [
 
 WINDOW = 1 << 12  # rows that are sorted together
 # Lanes at a time: so many that their factors and bases stay in the cache, but not fewer than 16.
-MOST_CELLS = 1 << 16
-FEWEST_LANES = 16
+_MOST_CELLS = 1 << 16
+_FEWEST_LANES = 16
 _TABLE = 2 * WINDOW  # places for patterns in a hash table: twice as many as rows
 
 
@@ -132,6 +131,12 @@ def sorting_buffers(d: int) -> Any:
 
 
 @compiled()
+def most_cells(of_lane: int) -> int:
+    """Return the most cells that the lanes of a chunk take, if a lane has at most `of_lane`."""
+    return min(CHUNK * of_lane, max(_MOST_CELLS, _FEWEST_LANES * of_lane))
+
+
+@compiled()
 def next_chunk(
     listed: Any, first: int, count: int, pattern: Any, size: Any, width: int, lane: Any, leader: Any
 ) -> tuple[int, int, int]:
@@ -147,7 +152,7 @@ def next_chunk(
         if pattern[row] != last:
             q = size[row]
             of_lane = (q + 1) * width if width else q * q
-            new_room = max(FEWEST_LANES, min(CHUNK, MOST_CELLS // of_lane))
+            new_room = max(_FEWEST_LANES, min(CHUNK, _MOST_CELLS // of_lane))
             if n_lanes >= new_room:
                 break
             room, most, last = new_room, q, pattern[row]
