@@ -18,7 +18,7 @@ from dpem.engines.base import grid_rows
 from dpem.statistics.contingency import Histograms, PairTables
 from dpem.statistics.frame_sizes import FrameSizes
 from dpem.statistics.gaussian import COVARIANCES, FrameMoments, GaussianComponents
-from dpem.statistics.gaussian_missing import IncompleteMoments
+from dpem.statistics.gaussian_missing import CentredMoments, IncompleteMoments
 from dpem.statistics.mixture_tables import MixtureTables
 from dpem.statistics.simple import (
     BoxHistogram,
@@ -31,7 +31,7 @@ from dpem.statistics.simple import (
 )
 
 # Released once or on few columns, or sums of rows that other statistics have completed.
-WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "CentredMoments", "JointStatistic"}
+WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "JointStatistic"}
 SIZES = (1, 2, 255, 256, 257, 4097)
 
 
@@ -115,6 +115,8 @@ def cases():
                 scale = max(0.35, 0.6 * d**-0.25) * clip
                 statistic = IncompleteMoments(gaussians(rng, d, 4), 3, covariance, clip, scale)
                 yield statistic, np.where(rng.random(rows.shape) < 0.3, np.nan, rows)
+                alone = FrameMoments(gaussians(rng, d, 1), 1, covariance, clip, scale)
+                yield CentredMoments(alone), np.where(rng.random(rows.shape) < 0.3, np.nan, rows)
         if d > 4:
             for cls in (Histograms, PairTables, MixtureTables):
                 for statistic in tables(rng, d, cls):

@@ -44,6 +44,11 @@ class _MappedStatistic:
     def coarse_bits(self) -> int:
         return self.statistic.coarse_bits
 
+    @property
+    def has_kernel(self) -> bool:
+        """Whether both map and statistic take large blocks, and blocks in single precision."""
+        return all(getattr(part, "has_kernel", False) for part in (self.statistic, self.map_rows))
+
     def sensitivity(self, adjacency: Adjacency, norm: Norm = "l2") -> float:
         return self.statistic.sensitivity(adjacency, norm)
 

@@ -25,7 +25,7 @@ from dpem.gate.plan import Stage, StageName
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
 from dpem.models.gaussian_mixture.pool import Pool, PoolRound, frame_limits
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
-from dpem.statistics.missing_cells import fill_rows
+from dpem.statistics.missing_cells import FilledRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,4 +266,4 @@ def _filled(gate: Gate, pool: Pool) -> MappedRowsGate:
     """Fill missing cells by their conditional expectations under the pooled Gaussian."""
     with one_thread():
         alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])
-    return MappedRowsGate(gate, lambda rows: fill_rows(alone, rows))
+    return MappedRowsGate(gate, FilledRows(alone))
