@@ -60,7 +60,8 @@ def _sources_of_kernels() -> str:
     here = Path(__file__).parent
     files = [
         *sorted(here.glob("statistics/kernels/*.py")),
-        *(here / name for name in ("_compiled.py", "data/grid_kernel.py", "data/domain.py")),
+        *(here / name for name in ("_compiled.py", "data/cell_kernel.py", "data/grid_kernel.py")),
+        *(here / name for name in ("data/domain.py", "models/table/descent_kernel.py")),
         *(here / "statistics" / name for name in ("softmax.py", "missing_cells.py")),
     ]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()
