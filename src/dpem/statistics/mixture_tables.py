@@ -101,14 +101,8 @@ class MixtureTables(CompiledStatistic):
         k = len(self.weights)
         shares, sums = np.zeros(k, dtype=np.int64), np.zeros((ends[-1], k), dtype=np.int64)
         kernels.mixture_tables(
-            rows,
-            *joined_bins(self.bins),
-            ends,
-            np.log(self.weights),
-            self._log_table_of_bins,
-            2.0**_SHARE_BITS,
-            shares,
-            sums,
+            *(rows, *self._joined_bins, ends, np.log(self.weights), self._log_table_of_bins),
+            *(2.0**_SHARE_BITS, shares, sums),
         )
         total += self._expected(shares, [part.T for part in np.split(sums, ends[1:-1])])
 
@@ -125,6 +119,10 @@ class MixtureTables(CompiledStatistic):
                 lost.append(sums_of_bins[:, size:] << _TABLE_BITS)
             sums.append(counted)
         return np.concatenate(sums + lost, axis=1).ravel()
+
+    @cached_property
+    def _joined_bins(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return joined_bins(self.bins)
 
     @cached_property
     def _log_table_of_bins(self) -> NDArray[np.float64]:
