@@ -1,7 +1,8 @@
 """Compiled kernels (the extra `fast`): whether they are available, and how they are compiled.
 
-A kernel returns the same bits as the NumPy code that it replaces. It runs outside the interpreter's lock, so
-that threads do not wait for each other. Modules of kernels import numba, and are imported when first used.
+A kernel over rows returns the same bits as the NumPy code that it replaces. It runs outside the interpreter's
+lock, so that threads do not wait for each other. Modules of kernels import numba, and are imported when first
+used.
 """
 
 from __future__ import annotations

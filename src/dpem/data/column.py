@@ -208,9 +208,23 @@ class Column:
         >>> age.parse(np.array([31, "47", 180, None, "old"], dtype=object))
         (array([ 31.,  47., 120.,  nan,  nan]), array([0, 0, 6, 1, 3], dtype=int8))
         """
+        if not is_arrow(cells) or self.is_number:
+            return self.parse_each(cells)
+        values, found = np.empty((2, len(cells)))
+        self.parse_into(values, cells, findings=False)
+        self.parse_into(found, cells, findings=True)
+        return values, found.astype(np.int8)
+
+    def parse_into(self, row: NDArray[np.float64], cells: Any, *, findings: bool) -> None:
+        """Write the values of cells, or the findings about them, to a row of a block."""
         if is_arrow(cells) and not self.is_number:
-            return self._parse_spelled(as_bytes(cells))
-        return self.parse_each(cells)
+            spelled, *parsed = self._spellings
+            places, others = places_of(as_bytes(cells), spelled)
+            parsed[findings].take(places, out=row, mode="clip")
+            if len(others):
+                row[others] = self.parse_each(cells.take(pa_array(others)))[findings]
+        else:
+            row[:] = self.parse_each(cells)[findings]
 
     def parse_each(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
         """Parse cells as `parse` does, without its faster code: the reference for it."""
@@ -243,24 +257,19 @@ class Column:
         found[null] = MISSING if self.missing else ABSENT
         return inside, found
 
-    def _parse_spelled(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
-        """Parse Arrow text: usual spellings of categories by a search, all other cells as `parse_each`."""
-        spelled, values_of, found_of = self._spellings
-        places, others = places_of(cells, spelled)
-        values, found = values_of.take(places), found_of.take(places)
-        if len(others):
-            values[others], found[others] = self.parse_each(cells.take(pa_array(others)))
-        return values, found
-
     @cached_property
-    def _spellings(self) -> tuple[Spellings, NDArray[np.float64], NDArray[np.int8]]:
-        """The usual spellings of categories and missing cells, and how `parse_each` parses each of them."""
+    def _spellings(self) -> tuple[Spellings, NDArray[np.float64], NDArray[np.float64]]:
+        """The usual spellings of categories and missing cells, and how `parse_each` parses each of them.
+
+        Arrow finds them in text by a search, outside the interpreter's lock.
+        """
         words = [*self.codes_of_keys, *self.cell_format.na_values]
         if self.kind == "boolean":
             words += [form(word) for word in words for form in (str.upper, str.capitalize)]
         words += [f"{word}.0" for word in words if word.isdigit()]
         spelled = Spellings(words)
-        return spelled, *self.parse_each(spelled.cells)
+        values, found = self.parse_each(spelled.cells)
+        return spelled, values, found.astype(np.float64)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration alone: caches could reveal which cells were parsed."""

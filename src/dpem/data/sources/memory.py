@@ -36,7 +36,7 @@ __all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
 
 # Number of cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
-# Blocks of a piece at most, and how many pieces a table of that size at least has.
+# Blocks of a piece at most, and about how many pieces a table of that size at least has.
 _MOST_BLOCKS = 8
 _PIECES = 64
 
@@ -137,7 +137,7 @@ class TableRows(RowSource):
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the rows a few blocks at a time, starting with piece number `first`."""
         # Few large pieces, for less work under the interpreter's lock, but enough of them for many threads.
-        blocks = min(max(1, self.n_rows // (_PIECES * self.block_rows)), _MOST_BLOCKS)
+        blocks = min(max(1, round(self.n_rows / (_PIECES * self.block_rows))), _MOST_BLOCKS)
         size = blocks * self.block_rows
         for start in range(first * size, self.n_rows, size):
             yield self._slice(start, start + size)
@@ -193,8 +193,7 @@ class TableRows(RowSource):
                     self._columns, self._together, block, findings=self._of_findings
                 )
             for j in others:
-                values, found = self.schema.columns[j].parse(self._columns[j])
-                block[j] = found if self._of_findings else values
+                self.schema.columns[j].parse_into(block[j], self._columns[j], findings=self._of_findings)
         return block
 
     def without_copy(self) -> Self:

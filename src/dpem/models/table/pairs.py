@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpem._compiled import are_used, kernel_module
+from dpem._compiled import kernel_module
 from dpem._threads import one_thread
 from dpem.estimator.base import public_random
 
@@ -192,33 +192,31 @@ def fit_pairs(
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
     work = 4.0 * evidence.pairs.size * n_components / share_of_work
     trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
+    entries = evidence.pairs.size * n_components
+    # Searches of all sizes are compiled, or none.
+    kernels = kernel_module("dpem.models.table.descent_kernel", entries * _STEPS // _ENTRIES_PER_CELL)
     halves, searches = [], []
     for _ in range(_TRIALS):
         fitted_to, judged_by = evidence.thinned(random_state)
         # Each half has half of mu^2, and needs the smoothing of a release with that mu.
         less = fitted_to.smoothing / evidence.smoothing
         halves += [judged_by] * len(tried)
-        searches += [_Search(fitted_to, k, less * by, trial_steps, _seed(random_state)) for k, by in tried]
-    entries = evidence.pairs.size * n_components
-    with one_thread(), ThreadPoolExecutor(min(n_jobs, _threads_for(entries))) as pool:
+        searches += [
+            _Search(fitted_to, k, less * by, trial_steps, _seed(random_state), kernels) for k, by in tried
+        ]
+    # Without compiled code the interpreter's lock takes most of a small step: more threads would wait.
+    useful = len(searches) if kernels is not None else 1 + entries // _ENTRIES_PER_THREAD
+    with one_thread(), ThreadPoolExecutor(min(n_jobs, useful)) as pool:
         progress.step(f"smoothing, {_TRIALS} trials")
         losses = list(pool.map(_Search.loss, searches, halves))
         k, smoothing = tried[int(np.reshape(losses, (_TRIALS, -1)).sum(axis=0).argmin())]
         restarts = int(np.clip(_WORK / (work * _STEPS), 2, _RESTARTS)) if k > 1 else 1
         progress.step(f"{restarts} restarts of {k} components")
-        searches = [_Search(evidence, k, smoothing, _STEPS, _seed(random_state)) for _ in range(restarts)]
+        searches = [
+            _Search(evidence, k, smoothing, _STEPS, _seed(random_state), kernels) for _ in range(restarts)
+        ]
         found = list(pool.map(_Search.run, searches))
     return _averaged(found), float(smoothing)
-
-
-def _threads_for(entries: int) -> int:
-    """Return how many searches to run at a time, from the entries of pairs times components of each.
-
-    Without compiled code the interpreter's lock takes most of a small step: more threads would wait for it.
-    """
-    if are_used(entries * _TRIAL_STEPS // _ENTRIES_PER_CELL):
-        return _TRIALS * (len(_TRIED) + 2)
-    return int(1 + entries / _ENTRIES_PER_THREAD)
 
 
 def _seed(random_state: PublicRandom) -> int:
@@ -241,13 +239,17 @@ def _loss(found: ProductComponents, evidence: PairEvidence) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """One descent from a random start. Single precision suffices, because the tables are far noisier."""
+    """One descent from a random start. Single precision suffices, because the tables are far noisier.
+
+    With the module `kernels`, the descent is compiled. Its results are those of NumPy up to rounding.
+    """
 
     evidence: PairEvidence
     n_components: int
     smoothing: float
     steps: int
     seed: int
+    kernels: Any = None
 
     def run(self) -> ProductComponents:
         """Minimise by Adam, with a learning rate that falls towards the end."""
@@ -260,14 +262,12 @@ class _Search:
 
     def _descended(self) -> ProductComponents:
         log_tables, log_weights = self._start()
-        entries = self.evidence.pairs.size * self.n_components * self.steps // _ENTRIES_PER_CELL
-        kernels = kernel_module("dpem.models.table.descent_kernel", entries)
-        if kernels is None:
+        if self.kernels is None:
             self._descend(log_tables, log_weights)
         else:
             *released, nothing = *self.evidence.scaled, np.empty((0, 0), dtype=np.float32)
             split = released[6:] or [nothing, nothing]
-            kernels.descend(
+            self.kernels.descend(
                 *(log_tables, log_weights, self.evidence.starts, *released[:6], *split),
                 *(self._strength, 1 / self._n_entries, self._rates),
             )
