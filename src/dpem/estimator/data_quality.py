@@ -143,6 +143,14 @@ class _FindingLevels:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         return _LEVELS[columns.astype(np.intp)]
 
+    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:  # noqa: ARG002
+        """Convert findings as `to_grid` does, compiled."""
+        from dpem.data import cell_kernel  # noqa: PLC0415  (imports numba)
+
+        grid = np.empty(columns.shape, dtype=np.float32)
+        cell_kernel.cells_to_entries(columns, _LEVELS, grid)
+        return grid
+
 
 def _statistic(n_columns: int) -> Histograms:
     return Histograms.of_columns([1 + len(FINDINGS)] * n_columns)

@@ -59,7 +59,7 @@ class Histograms(CompiledStatistic):
         """Number of parts into which the histograms are split."""
         return 1 if self.by is None else int(self.by[1].max()) + 1
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of bins of all histograms and parts."""
         return self.n_parts * sum(self.n_bins)
@@ -78,17 +78,13 @@ class Histograms(CompiledStatistic):
         return np.concatenate(counts)
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.histograms(rows, *self._kernel_arguments, total)
+
+    @cached_property
+    def _kernel_arguments(self) -> tuple[Any, ...]:
         split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
-        kernels.histograms(
-            rows,
-            np.asarray(self.columns, dtype=np.intp),
-            *joined_bins(self.bins),
-            np.array(self.n_bins),
-            split,
-            parts,
-            self.n_parts,
-            total,
-        )
+        columns = np.asarray(self.columns, dtype=np.intp)
+        return columns, *joined_bins(self.bins), np.array(self.n_bins), split, parts, self.n_parts
 
     def split(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one array (parts, bins) per histogram."""
@@ -169,16 +165,14 @@ class PairTables(CompiledStatistic):
         return np.concatenate(counts)
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
-        kernels.pair_tables(
-            rows,
-            *joined_bins(self.bins),
-            np.array(self.n_bins),
-            np.array([j for block in self.blocks for j in block], dtype=np.intp),
-            np.cumsum([len(block) for block in self.blocks], dtype=np.intp),
-            -1 if self.by is None else self.by,
-            self.n_parts,
-            total,
-        )
+        kernels.pair_tables(rows, *self._kernel_arguments, total)
+
+    @cached_property
+    def _kernel_arguments(self) -> tuple[Any, ...]:
+        columns = np.array([j for block in self.blocks for j in block], dtype=np.intp)
+        ends = np.cumsum([len(block) for block in self.blocks], dtype=np.intp)
+        split = -1 if self.by is None else self.by
+        return *joined_bins(self.bins), np.array(self.n_bins), columns, ends, split, self.n_parts
 
     def grams(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one symmetric array (parts, bins, bins) per block.

@@ -97,20 +97,22 @@ class MixtureTables(CompiledStatistic):
         return self._expected(share.sum(axis=1).astype(np.int64), by_bin)
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
-        ends = np.cumsum([0, *(table.shape[1] + 1 for table in self.tables)])
         k = len(self.weights)
-        shares, sums = np.zeros(k, dtype=np.int64), np.zeros((ends[-1], k), dtype=np.int64)
+        bins, starts, cells, log_weights, may_be_missing, expected = self._kernel_arguments
+        shares, sums = np.zeros(k, dtype=np.int64), np.zeros((cells[-1], k), dtype=np.int64)
         kernels.mixture_tables(
-            rows,
-            *joined_bins(self.bins),
-            ends,
-            np.log(self.weights),
-            self._log_table_of_bins,
-            2.0**_SHARE_BITS,
-            shares,
-            sums,
+            *(rows, bins, starts, cells, log_weights, self._log_table_of_bins, 2.0**_SHARE_BITS, shares, sums)
         )
-        total += self._expected(shares, [part.T for part in np.split(sums, ends[1:-1])])
+        by_component = total.reshape(k, -1)
+        kernels.add_expected(shares, sums, cells, may_be_missing, expected, _TABLE_BITS, by_component)
+
+    @cached_property
+    def _kernel_arguments(self) -> tuple[NDArray[Any], ...]:
+        cells = np.cumsum([0, *(table.shape[1] + 1 for table in self.tables)])
+        may_be_missing = np.array([one is not None for one in self.missing])
+        expected = [np.pad(_expected_table(table), ((0, 0), (0, 1))) for table in self.tables]
+        joined = np.ascontiguousarray(np.concatenate(expected, axis=1).T)
+        return *joined_bins(self.bins), cells, np.log(self.weights), may_be_missing, joined
 
     def _expected(self, shares: NDArray[np.int64], by_bin: list[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return the sums, from responsibilities (k,) and those by the bins of each column, missing last."""
@@ -119,9 +121,7 @@ class MixtureTables(CompiledStatistic):
             size = table.shape[1]
             counted = sums_of_bins[:, :size] << _TABLE_BITS
             if missing is not None:
-                # Rounded down, the entries of a table sum to at most 2^12, which bounds their norm.
-                expected = np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS).astype(np.int64)
-                counted = counted + sums_of_bins[:, size:] * expected
+                counted = counted + sums_of_bins[:, size:] * _expected_table(table)
                 lost.append(sums_of_bins[:, size:] << _TABLE_BITS)
             sums.append(counted)
         return np.concatenate(sums + lost, axis=1).ravel()
@@ -150,6 +150,12 @@ class MixtureTables(CompiledStatistic):
         return released.values.reshape(len(self.weights), -1) / ROW_UNIT, float(
             released.noise_stddev[0]
         ) / ROW_UNIT
+
+
+def _expected_table(table: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return probabilities (k, bins) in units of 2^-12."""
+    # Rounded down, the entries of a table sum to at most 2^12, which bounds their norm.
+    return np.asarray(np.floor(table * (1 - 2.0**-40) * 2.0**_TABLE_BITS).astype(np.int64))
 
 
 def _by_bin(share: NDArray[np.float64], column: NDArray[np.intp], n_bins: int) -> NDArray[np.int64]:
