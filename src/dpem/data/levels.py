@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -179,3 +179,9 @@ class LevelGrid:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert a block of parsed cells, of shape (columns, rows), to levels."""
         return np.stack([levels.codes(cells) for levels, cells in zip(self.columns, columns, strict=True)])
+
+    def to_grid_tensor(self, columns: Any) -> Any:
+        """Convert a tensor on a device, as `to_grid` does."""
+        from dpem.data import device_grid  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_grid.levels_to_grid(self, columns)

@@ -143,6 +143,9 @@ class _FindingLevels:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         return _LEVELS[columns.astype(np.intp)]
 
+    def to_grid_tensor(self, columns: Any) -> Any:
+        return columns.new_tensor(_LEVELS)[columns.long()]
+
 
 def _statistic(n_columns: int) -> Histograms:
     return Histograms.of_columns([1 + len(FINDINGS)] * n_columns)

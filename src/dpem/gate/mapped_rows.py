@@ -7,7 +7,7 @@ sensitivity is therefore that of the statistic.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +49,15 @@ class _MappedStatistic:
 
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         return self.statistic.sum_block(self.map_rows(rows))
+
+    @property
+    def sum_tensor(self) -> Any:
+        """The sum over a tensor, or None if the map or the statistic has no form for tensors."""
+        map_tensor = getattr(self.map_rows, "map_tensor", None)
+        sum_tensor = getattr(self.statistic, "sum_tensor", None)
+        if map_tensor is None or sum_tensor is None:
+            return None
+        return lambda rows: sum_tensor(map_tensor(rows))
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,6 +59,8 @@ _KNOWN_PART = 0.5  # weight of the counts of known cells relative to the moments
 class IncompleteMoments(FrameMoments):
     """`FrameMoments` of rows that may have missing cells (NaN). Eq. (S-13)."""
 
+    sum_tensor = None  # type: ignore[assignment]  # the processor sums rows with missing cells
+
     def sum_block(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         """Sum over complete rows as `FrameMoments` does, and over the others by pattern of missing cells."""
         incomplete = np.isnan(rows).any(axis=0)
