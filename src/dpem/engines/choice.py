@@ -10,7 +10,7 @@ from dpem.data import TableRows
 from dpem.data.schema import require_schema
 from dpem.data.sources.batches import BatchRows, dataset_batches
 from dpem.data.sources.files import FileRows, Files
-from dpem.data.sources.on_device import OnDevice, without_device
+from dpem.data.sources.on_device import OnDevice
 from dpem.data.sources.persons import LimitedRows
 from dpem.data.stored_types import require_types
 from dpem.engines.base import ClusterRows
@@ -91,7 +91,8 @@ def rows_to_release(
 
     Raises an error if the number of rows is public and there are no rows.
     """
-    source = open_rows(without_device(data), schema, by_position=by_position, person=person)
+    rows = data.data if isinstance(data, OnDevice) else data
+    source = open_rows(rows, schema, by_position=by_position, person=person)
     if person is not None:
         source = LimitedRows(source, rows_per_person)
     if isinstance(data, OnDevice):
