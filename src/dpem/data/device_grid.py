@@ -64,8 +64,8 @@ def _levels(levels: ColumnLevels, values: torch.Tensor) -> torch.Tensor:
         level = (values - low).clamp(0.0, levels.n_values - 1.0)
     else:
         edges = on_device(levels.edges[1:-1], values)
-        level = torch.searchsorted(edges, values.contiguous(), right=True) + 1.0
-        level = torch.where(values >= high, levels.n_values - 1.0, level.to(torch.float64))
+        level = torch.searchsorted(edges, values.contiguous(), right=True).to(torch.float64) + 1.0
+        level = torch.where(values >= high, levels.n_values - 1.0, level)
         level = torch.where(values <= low, 0.0, level)
     return torch.where(torch.isnan(values), levels.size - 1.0, level)
 

@@ -124,7 +124,7 @@ class TensorRows(DeviceRows):
             if self.schema is None:
                 yield block.to(torch.float64).T.contiguous()
             else:
-                parsed = zip(self.schema.columns, block.T, strict=True)
+                parsed = zip(self.schema.columns, block.T.contiguous(), strict=True)
                 yield torch.stack([parse(column, cells)[self._of_findings] for column, cells in parsed])
 
     def grid_blocks(

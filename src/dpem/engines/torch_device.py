@@ -75,7 +75,8 @@ class TorchEngine:
 
     def _room(self) -> int:
         if self.device.type == "cuda":
-            return int(torch.cuda.mem_get_info(self.device)[0]) // 4
+            cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+            return int(torch.cuda.mem_get_info(self.device)[0] + cached) // 4
         return bytes_to_keep()
 
     def close(self) -> None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MappedRowsGate"]
 
+_MOST_CELLS = 1 << 25  # of mapped rows on a device at once
+
 
 @dataclass(frozen=True, eq=False)
 class _MappedStatistic:
@@ -52,12 +54,21 @@ class _MappedStatistic:
 
     @property
     def sum_tensor(self) -> Any:
-        """The sum over a tensor, or None if the map or the statistic has no form for tensors."""
+        """The sum over a tensor, or None if the map or the statistic has no form for tensors.
+
+        A map with the form `map_tensor` also has a `size`: the number of columns of a mapped row.
+        """
         map_tensor = getattr(self.map_rows, "map_tensor", None)
         sum_tensor = getattr(self.statistic, "sum_tensor", None)
         if map_tensor is None or sum_tensor is None:
             return None
-        return lambda rows: sum_tensor(map_tensor(rows))
+        together = max(4096, _MOST_CELLS // self.map_rows.size)  # type: ignore[attr-defined]  # rows
+
+        def sum_parts(rows: Any) -> Any:
+            parts = [sum_tensor(map_tensor(part)) for part in rows.split(together, dim=1)]
+            return sum(parts[1:], parts[0])
+
+        return sum_parts
 
 
 @dataclass(frozen=True, eq=False)
