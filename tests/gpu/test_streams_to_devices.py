@@ -131,7 +131,7 @@ def test_a_missing_device_is_refused_before_the_charge(tmp_path):
 
 
 def test_invalid_devices_and_rows_are_refused():
-    for device in ("gpu?", 3.5, None):
+    for device in ("gpu?", "gpux", 3.5, None, np.full((2, 2), 8128.5)):
         with pytest.raises(InvalidArgumentError, match="a device of torch"):
             open_rows(dpem.OnDevice(np.zeros((3, 2)), device))
     with pytest.raises(InvalidArgumentError, match="Name one device"):

@@ -19,6 +19,7 @@ from dpem._threads import one_thread
 from dpem.data import TableRows
 from dpem.data.device_cells import parse
 from dpem.data.sources.base import RowSource
+from dpem.data.sources.on_device import invalid_device
 from dpem.engines.base import ClusterRows, grid_rows
 from dpem.errors import InvalidArgumentError
 
@@ -42,10 +43,8 @@ def rows_on_device(source: RowSource, device: Any) -> RowSource:
     """Return the same rows, summed on a device."""
     try:
         home = torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise InvalidArgumentError(
-            'Expected a device of torch, such as "cuda", "cuda:1" or "cpu", got another one.'
-        ) from error
+    except (RuntimeError, TypeError):
+        raise invalid_device() from None
     if isinstance(source, ClusterRows):
         raise InvalidArgumentError(
             "Expected rows on this machine, got rows on a cluster, where they stay. Pass the table itself."

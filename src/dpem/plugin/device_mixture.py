@@ -97,6 +97,6 @@ def _bounded(
     top = torch.maximum(vectors.abs().amax(dim=0), limit)
     length = root(norm_squared(vectors / top)) * top
     scaled = torch.round(vectors * (on_device(unit, vectors) / torch.maximum(length, limit)))
-    # Squares of integers below 2^25: sums below 2^53 are exact in any order, and larger ones exceed the limit.
+    # Integers: a sum of squares below 2^53 is exact in any order, and a larger one exceeds the limit.
     scaled[:, ~((scaled * scaled).sum(dim=0) <= largest * largest)] = 0.0
     return scaled

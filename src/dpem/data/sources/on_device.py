@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from dpem.errors import InvalidArgumentError
 
-__all__ = ["OnDevice", "without_device"]
+__all__ = ["OnDevice", "invalid_device", "without_device"]
+
+_DEVICE = re.compile("[a-z]{2,16}(:[0-9]{1,3})?")
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,19 @@ class OnDevice:
     def __post_init__(self) -> None:
         if isinstance(self.data, OnDevice):
             raise InvalidArgumentError("Expected rows, got rows with a device already. Name one device.")
+        of_torch = type(self.device).__module__.partition(".")[0] == "torch"
+        if not of_torch and not (isinstance(self.device, str) and _DEVICE.fullmatch(self.device)):
+            raise invalid_device()
 
     def __repr__(self) -> str:
         return f"OnDevice({type(self.data).__name__}, {str(self.device)!r})"  # shows no rows
+
+
+def invalid_device() -> InvalidArgumentError:
+    """Return the error for a wrong device, which may be rows in the wrong place: it shows no value."""
+    return InvalidArgumentError(
+        'Expected a device of torch, such as "cuda", "cuda:1" or "cpu", got another value. Name a device.'
+    )
 
 
 def without_device(data: Any) -> Any:
