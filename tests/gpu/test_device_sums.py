@@ -29,7 +29,7 @@ def device(request):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(device_rows, "_BLOCK_CELLS", 1 << 13)
+    monkeypatch.setattr(device_rows, "_block_cells", lambda _: 1 << 13)
     monkeypatch.setattr(kernels_torch_tables, "_ENTRIES", 1 << 14)
 
 

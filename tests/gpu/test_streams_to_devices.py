@@ -46,7 +46,7 @@ def test_every_estimator_gives_the_same_bits(name, adjacency, device, tmp_path, 
     _, frame = numbers(ESTIMATORS[name]())
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=37)
     expected = seeded(lambda: make().fit(frame))
-    monkeypatch.setattr(device_rows, "_block_rows", lambda _: 64)
+    monkeypatch.setattr(device_rows, "_block_rows", lambda *_: 64)
     monkeypatch.setattr(TorchEngine, "_room", lambda _: 0)
     tensor = torch.as_tensor(frame.to_numpy(copy=True))
     same_bits(seeded(lambda: make().fit(dpem.OnDevice(frame, device))), expected)
@@ -65,7 +65,7 @@ def test_the_device_computes_all_sums(name, device, monkeypatch):
 @pytest.mark.parametrize("form", ["tensor", "frame", "function"])
 def test_kept_rows_are_limited(kept, form, device, monkeypatch):
     """Every pass gives the same sums, however many rows are kept; no more are kept than there is room for."""
-    monkeypatch.setattr(device_rows, "_BLOCK_CELLS", 1)  # blocks of 4096 rows
+    monkeypatch.setattr(device_rows, "_block_cells", lambda _: 1)  # blocks of 4096 rows
     X = np.random.default_rng(0).normal(0, 0.4, (50_000, 3))
     room = {"none": 0, "some": 30_000 * 12, "all": 10**9}[kept]
     monkeypatch.setattr(TorchEngine, "_room", lambda _: room)
@@ -171,7 +171,7 @@ def test_fitted_models_and_measures_accept_such_rows(device):
 
 
 def test_a_failure_while_rows_are_read_keeps_nothing(device, monkeypatch):
-    monkeypatch.setattr(device_rows, "_BLOCK_CELLS", 1)
+    monkeypatch.setattr(device_rows, "_block_cells", lambda _: 1)
     X, fails = np.random.default_rng(0).normal(0, 0.4, (30_000, 2)), [True]
 
     def batches():

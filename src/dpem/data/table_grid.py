@@ -58,11 +58,9 @@ class TableGrid:
 
         return device_grid.cells_to_grid(self, columns)
 
-    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
-        """Convert cells as `to_grid` does, compiled; single precision holds integers up to 2^24."""
-        grid = np.empty(columns.shape, dtype=np.float32)
-        kernels.cells_to_grid(columns, self.low, self.step, GRID, grid)
-        return grid
+    def write_single(self, columns: NDArray[np.float64], kernels: Any, out: NDArray[np.float32]) -> None:
+        """Write cells to `out` as `to_grid` does, compiled; single precision holds integers up to 2^24."""
+        kernels.cells_to_grid(columns, self.low, self.step, GRID, out)
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:  # noqa: ARG002
         """Return the bounds in words, for the privacy statement."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import torch
 
-from dpem._threads import one_thread
+from dpem._threads import limit_this_thread, one_thread
 from dpem.data import TableRows
 from dpem.data.device_cells import parse
 from dpem.data.sources.base import RowSource
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["DeviceRows", "StreamedToDevice", "TensorRows", "rows_on_device"]
 
 # Cells of a block on the device: enough to use all of it, and little of its memory.
-_BLOCK_CELLS = 1 << 25
+_BLOCK_CELLS, _BLOCK_CELLS_OF_GPU = 1 << 25, 1 << 27
 _PIECE_CELLS = 1 << 19  # of a piece for the threads of this machine
 _LARGEST_BLOCK = 1 << 20  # rows, so that float64 sums stay exact until they are converted to integers
 
@@ -52,8 +52,16 @@ def rows_on_device(source: RowSource, device: Any) -> RowSource:
     return source.on(home) if isinstance(source, TensorRows) else StreamedToDevice(source, home)
 
 
-def _block_rows(n_columns: int) -> int:
-    return min(_LARGEST_BLOCK, max(4096, _BLOCK_CELLS // n_columns))
+def _block_cells(device: torch.device) -> int:
+    """Return the cells of a block: a statistic needs up to 16 arrays of a block in float64."""
+    if device.type != "cuda":
+        return _BLOCK_CELLS
+    memory = int(torch.cuda.get_device_properties(device).total_memory)
+    return min(_BLOCK_CELLS_OF_GPU, memory // 128)
+
+
+def _block_rows(device: torch.device, n_columns: int) -> int:
+    return min(_LARGEST_BLOCK, max(4096, _block_cells(device) // n_columns))
 
 
 class DeviceRows(RowSource):
@@ -107,7 +115,7 @@ class TensorRows(DeviceRows):
     @property
     def block_rows(self) -> int:
         """Number of rows of a block on the device."""
-        return _block_rows(self.n_columns)
+        return _block_rows(self.device, self.n_columns)
 
     def on(self, device: torch.device) -> Self:
         """Return the same rows, copied to a device block by block."""
@@ -203,7 +211,7 @@ class StreamedToDevice(DeviceRows):
 
     def grid_blocks(self, grid: RowGrid, first: int, n_jobs: int) -> Iterator[tuple[int, list[torch.Tensor]]]:
         """Yield grid rows of whole pieces, joined to blocks of a useful size."""
-        rows = _block_rows(self.n_columns)
+        rows = _block_rows(self.device, self.n_columns)
         joined: list[NDArray[np.float32]] = []
         number = first
         for blocks in self._converted(grid, first, n_jobs):
@@ -221,7 +229,7 @@ class StreamedToDevice(DeviceRows):
             yield from (_grid_rows(piece, grid) for piece in pieces)
             return
         works: deque[Future[list[NDArray[np.float32]]]] = deque()
-        with one_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        with one_thread(), ThreadPoolExecutor(n_jobs, initializer=limit_this_thread) as pool:
             for piece in pieces:
                 works.append(pool.submit(copy_context().run, _grid_rows, piece, grid))
                 if len(works) > n_jobs:

@@ -6,6 +6,7 @@ threads of this machine sum statistics and grids without a form for tensors.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, NoReturn
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchEngine", "check_device"]
 
+_SUMS_IN_FLIGHT = 2
+
 
 class TorchEngine:
     """An engine on a device, after a test that its arithmetic on integers is exact."""
@@ -50,9 +53,15 @@ class TorchEngine:
         if sum_tensor is None or getattr(domain, "to_grid_tensor", None) is None:
             return self._local.sum(statistic, source, domain)
         total = IntegerTotal(statistic.size)
+        # The device starts on the next block before the sum of this one is copied.
+        waiting: deque[torch.Tensor] = deque()
         with np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
             for rows in self._grid_rows(source, domain):
-                total.add(sum_tensor(rows.to(torch.float64)).cpu().numpy())
+                waiting.append(sum_tensor(rows))
+                if len(waiting) > _SUMS_IN_FLIGHT:
+                    total.add(waiting.popleft().cpu().numpy())
+        for found in waiting:
+            total.add(found.cpu().numpy())
         return total.value(statistic.coarse_bits)
 
     def _grid_rows(self, source: DeviceRows, grid: RowGrid) -> Iterator[torch.Tensor]:

@@ -202,7 +202,7 @@ def _on_device(model: ExponentialFamily, function: str, argument: Any) -> Any:
 
     def on_tensor(rows: Any) -> Any:
         module = import_module("dpem.plugin.device_mixture")  # needs the extra `gpu`
-        return getattr(module, function)(argument, rows)
+        return getattr(module, function)(argument, rows.double())
 
     return on_tensor
 

@@ -168,11 +168,12 @@ class TensorStatistic(CompiledStatistic):
 
     tensor_module: ClassVar[str] = "kernels_torch"  # in dpem.statistics
     tensor_kernel: ClassVar[str]  # the function in this module
+    tensor_in_single: ClassVar[bool] = False  # whether this function takes rows in single precision, too
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
         module = import_module(f"dpem.statistics.{self.tensor_module}")  # needs the extra `gpu`
-        return getattr(module, self.tensor_kernel)(self, rows)
+        return getattr(module, self.tensor_kernel)(self, rows if self.tensor_in_single else rows.double())
 
 
 def require_gaussian(norm: Norm) -> None:

@@ -189,6 +189,7 @@ class FrameMoments(TensorStatistic):
     coarse_bits = COARSE_BITS
     kernels: ClassVar[str] = "gaussian"
     tensor_kernel: ClassVar[str] = "frame_moments"
+    tensor_in_single: ClassVar[bool] = True
 
     @property
     def n_columns(self) -> int:

@@ -221,11 +221,15 @@ class BoxHistogram(TensorStatistic):
             row[: len(table)] = table
         return padded
 
+    def warm_up(self) -> None:
+        """Compute the tables, before every thread does."""
+        _ = self._padded_tables, self._leaves
+
     @cached_property
     def _leaves(self) -> NDArray[np.int32]:
         """The leaf of every code."""
-        codes = np.arange(1 << BOX_BITS)
-        return (np.searchsorted(self.starts, codes, side="right") - 1).astype(np.int32)
+        sizes = np.diff(self.starts, append=1 << BOX_BITS)
+        return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
     def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each leaf. Rows outside the box count at its border."""
