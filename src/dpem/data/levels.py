@@ -180,13 +180,16 @@ class LevelGrid:
         """Convert a block of parsed cells, of shape (columns, rows), to levels."""
         return np.stack([levels.codes(cells) for levels, cells in zip(self.columns, columns, strict=True)])
 
-    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:  # noqa: ARG002
-        """Convert cells as `to_grid` does, compiled; single precision holds all levels."""
+    def write_single(
+        self,
+        columns: NDArray[np.float64],
+        kernels: Any,  # noqa: ARG002
+        out: NDArray[np.float32],
+    ) -> None:
+        """Write cells to `out` as `to_grid` does, compiled; single precision holds all levels."""
         from dpem.data import cell_kernel  # noqa: PLC0415  (imports numba)
 
-        grid = np.empty(columns.shape, dtype=np.float32)
-        cell_kernel.cells_to_levels(columns, *self._kernel_arguments, grid)
-        return grid
+        cell_kernel.cells_to_levels(columns, *self._kernel_arguments, out)
 
     @cached_property
     def _kernel_arguments(self) -> tuple[NDArray[Any], ...]:
@@ -195,3 +198,9 @@ class LevelGrid:
         inner = [np.empty(0) if levels.is_listed else levels.edges[1:-1] for levels in self.columns]
         starts = np.concatenate([[0], np.cumsum([len(edges) for edges in inner])])
         return low, high, sizes, starts, np.concatenate(inner)
+
+    def to_grid_tensor(self, columns: Any) -> Any:
+        """Convert a tensor on a device, as `to_grid` does."""
+        from dpem.data import device_grid  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_grid.levels_to_grid(self, columns)

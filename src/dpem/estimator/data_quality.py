@@ -143,13 +143,19 @@ class _FindingLevels:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         return _LEVELS[columns.astype(np.intp)]
 
-    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:  # noqa: ARG002
-        """Convert findings as `to_grid` does, compiled."""
+    def write_single(
+        self,
+        columns: NDArray[np.float64],
+        kernels: Any,  # noqa: ARG002
+        out: NDArray[np.float32],
+    ) -> None:
+        """Write findings to `out` as `to_grid` does, compiled."""
         from dpem.data import cell_kernel  # noqa: PLC0415  (imports numba)
 
-        grid = np.empty(columns.shape, dtype=np.float32)
-        cell_kernel.cells_to_entries(columns, _LEVELS, grid)
-        return grid
+        cell_kernel.cells_to_entries(columns, _LEVELS, out)
+
+    def to_grid_tensor(self, columns: Any) -> Any:
+        return columns.new_tensor(_LEVELS)[columns.long()]
 
 
 def _statistic(n_columns: int) -> Histograms:

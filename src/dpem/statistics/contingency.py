@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpem.privacy import sensitivity
-from dpem.statistics.base import CompiledStatistic, require_gaussian
+from dpem.statistics.base import TensorStatistic, require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ __all__ = ["Histograms", "PairTables", "bins_of_levels", "joined_bins"]
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms(CompiledStatistic):
+class Histograms(TensorStatistic):
     """Histograms of single columns, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T histograms, which
@@ -43,6 +43,8 @@ class Histograms(CompiledStatistic):
     bins: Sequence[NDArray[np.intp]]
     by: tuple[int, NDArray[np.intp]] | None = None
     kernels: ClassVar[str] = "tables"
+    tensor_module: ClassVar[str] = "kernels_torch_tables"
+    tensor_kernel: ClassVar[str] = "histograms"
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
@@ -96,7 +98,7 @@ class Histograms(CompiledStatistic):
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables(CompiledStatistic):
+class PairTables(TensorStatistic):
     """Tables of all pairs of columns within blocks, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T tables, which is
@@ -116,6 +118,8 @@ class PairTables(CompiledStatistic):
     blocks: Sequence[Sequence[int]]
     by: int | None = None
     kernels: ClassVar[str] = "tables"
+    tensor_module: ClassVar[str] = "kernels_torch_tables"
+    tensor_kernel: ClassVar[str] = "pair_tables"
 
     @property
     def n_tables(self) -> int:

@@ -59,6 +59,7 @@ class IncompleteMoments(FrameMoments):
     """`FrameMoments` of rows that may have missing cells (NaN). Eq. (S-13)."""
 
     kernels: ClassVar[str] = "missing"
+    sum_tensor = None  # type: ignore[assignment]  # the processor sums rows with missing cells
 
     def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum over complete rows as `FrameMoments` does, and over the others by pattern of missing cells."""
