@@ -673,7 +673,7 @@ def test_the_compiled_descent_takes_the_steps_of_numpy(parts, k):
     """Up to rounding in single precision, which grows with the steps."""
     known = evidence(parts)
     start = _Search(known, k, 0.05, 0, 3).run()
-    for steps, error in ((20, 1e-5), (100, 1e-3)):
+    for steps, error in ((20, 1e-5), (100, 1e-4)):
         search = _Search(known, k, 0.05, steps, 3)
         one, other = search.run(), dataclasses.replace(search, kernels=descent_kernel).run()
         np.testing.assert_allclose(other.tables, one.tables, rtol=0, atol=error)
