@@ -127,7 +127,7 @@ class Spellings:
 
 
 def places_of(cells: Any, spellings: Spellings) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
-    """Return the place of each cell of an Arrow array among texts, and the cells that are none of them."""
+    """Return the place of each cell of an Arrow array among texts, and the numbers of the other cells."""
     from pyarrow import compute  # noqa: PLC0415  (installed, because the cells come from it)
 
     places = compute.index_in(cells, value_set=spellings.of_type(cells.type))

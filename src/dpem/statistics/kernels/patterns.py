@@ -143,7 +143,7 @@ def next_chunk(
     """Choose the next rows of a sorted list; return their number, that of their lanes, and the most missing.
 
     `lane` gets the lane of each row, and `leader` a row of each lane. A lane has `width` cells for each
-    missing cell, or as many as are missing if `width` is 0.
+    missing cell; with `width` 0, it has one for each.
     """
     n, n_lanes, most, last = 0, 0, 0, -1
     room = CHUNK
