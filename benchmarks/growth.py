@@ -3,17 +3,16 @@
     make bench-growth                                     (on a machine with many cores; half an hour)
     python benchmarks/growth.py --only rows --limit 20
 
-Each fit runs in its own process, which first compiles on a small table. A series ends before a fit that would
-take longer than `--limit` seconds. Fits are private with a large epsilon, so that no step is left out. Rows
-come from a Parquet file and are not kept between passes, as with tables that are larger than memory. Writes
-benchmarks/results/growth.json, and from it growth.md and docs/pictures/growth.svg.
+Each series runs in its own process, and compiles on a small table first. It ends before a fit that would take
+longer than `--limit` seconds. Fits are private with a large epsilon, so that no step is left out. The rows of
+the first series come from a Parquet file and are not kept between passes, as with tables that are larger than
+memory. Writes benchmarks/results/growth.json, and from it growth.md and docs/pictures/growth.svg.
 """
 
 import argparse
 import json
 import os
 import platform
-import resource
 import subprocess
 import sys
 import time
@@ -101,38 +100,42 @@ def fit_of(series, model, size):
     return lambda: estimator(k, **settings).fit(X), lambda: estimator(k, **settings).fit(X[:40_000])
 
 
-def measure(series, model, size):
-    """Print seconds of a fit, and the memory that it needs beyond what was held before, as JSON."""
+def measure(series, model, limit, largest):
+    """Print each size with the seconds of a fit and the peak memory of the process during it, as JSON."""
     warnings.simplefilter("ignore")
     if series == "rows":  # as with more than two gigabytes of converted rows
         from dpem.engines import local
 
         local.bytes_to_keep = lambda: 0
-    fit, small = fit_of(series, model, size)
-    small()  # compiles
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    fit()
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"seconds": seconds, "peak": peak / 1e6, "before": before / 1e6}))
+    sizes = [size for size in SERIES[series][1] if largest is None or size <= largest]
+    for place, size in enumerate(sizes):
+        fit, small = fit_of(series, model, size)
+        small()  # compiles
+        Path("/proc/self/clear_refs").write_text("5")  # the peak starts again from here
+        start = time.perf_counter()
+        fit()
+        seconds = time.perf_counter() - start
+        print(json.dumps({"size": size, "seconds": seconds, "peak": peak_memory()}), flush=True)
+        if place + 1 < len(sizes) and seconds * sizes[place + 1] / size > limit:
+            return
+
+
+def peak_memory():
+    """Return the peak memory of this process in GB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) / 1e6
 
 
 def run_series(series, model, limit, largest):
-    """Return sizes and what was measured for each, until a fit takes longer than the limit."""
+    """Return what was measured for each size, in a process of its own."""
+    command = [sys.executable, __file__, "--measure", series, model, "--limit", str(limit)]
+    command += [] if largest is None else ["--largest", str(largest)]
     found = {}
-    sizes = [size for size in SERIES[series][1] if largest is None or size <= largest]
-    for size in sizes:
-        command = [sys.executable, __file__, "--measure", series, model, str(size)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)
-        if run.returncode:
-            print(series, model, size, run.stderr[-300:], flush=True)
-            break
-        found[size] = json.loads(run.stdout.splitlines()[-1])
-        print(series, model, size, {k: round(v, 3) for k, v in found[size].items()}, flush=True)
-        following = sizes[len(found)] if len(found) < len(sizes) else size
-        if found[size]["seconds"] * following / size > limit:
-            break
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as run:
+        for line in run.stdout:
+            point = json.loads(line)
+            found[str(point.pop("size"))] = point
+            print(series, model, line.strip(), flush=True)
     return found
 
 
@@ -196,10 +199,10 @@ def main():
     options.add_argument("--largest", type=int)
     options.add_argument("--out", type=Path, default=RESULTS / "growth.json")
     options.add_argument("--results", action="store_true", help="only write the tables and the picture")
-    options.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
+    options.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     chosen = options.parse_args()
     if chosen.measure:
-        measure(chosen.measure[0], chosen.measure[1], int(chosen.measure[2]))
+        measure(*chosen.measure, chosen.limit, chosen.largest)
         return
     recorded = json.loads(chosen.out.read_text()) if chosen.out.exists() else {"series": {}}
     if chosen.results:
@@ -211,7 +214,7 @@ def main():
             continue
         for model in models:
             found = run_series(series, model, chosen.limit, chosen.largest)
-            recorded["series"].setdefault(series, {})[model] = {str(size): v for size, v in found.items()}
+            recorded["series"].setdefault(series, {})[model] = found
             chosen.out.write_text(json.dumps(recorded, indent=1) + "\n")
 
 

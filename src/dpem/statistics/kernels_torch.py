@@ -162,9 +162,9 @@ def _fused(statistic: FrameMoments, rows: torch.Tensor, kernels: Any) -> tuple[t
     for part in rows.split(_rows_at_once(statistic, rows.device), dim=1):
         places, checks = _places(statistic, part.to(torch.float64))
         g, factors, wrong = kernels.responsibilities(statistic, places, checks)
-        _require(not bool(wrong.any()))
         counts = counts + g.sum(dim=1).to(torch.int64)
         moments = moments + kernels.moments(statistic, part, places, factors, g)
+        _require(not bool(wrong.any()))  # after all else has been started: it waits for the device
     return counts, moments
 
 
@@ -191,11 +191,20 @@ def _in_runs(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor,
 def _places(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return whitening times rows, (m, d, n), and as a check, sums of 16 rows of whitening times rows."""
     m, d = statistic.components.offsets.shape
-    whitening = on_device(statistic.components.whitening, rows)
-    padded = torch.nn.functional.pad(whitening.reshape(m, d, d), (0, 0, 0, -d % PLACES_TOGETHER))
-    sums = padded.reshape(m, -1, PLACES_TOGETHER, d).sum(dim=2)
-    product = torch.cat([whitening, sums.reshape(-1, d)]) @ rows  # products below 2^48, sums below 2^52
+    product = _checked_whitening(statistic, rows) @ rows  # products below 2^48, sums below 2^52
     return product[: m * d].reshape(m, d, -1), product[m * d :].reshape(m, -1, rows.shape[1])
+
+
+def _checked_whitening(statistic: FrameMoments, like: torch.Tensor) -> torch.Tensor:
+    """Return the whitening matrices and sums of 16 of their rows, copied to the device once."""
+    copies = statistic.__dict__.setdefault("_checked_whitening", {})
+    if like.device not in copies:
+        m, d = statistic.components.offsets.shape
+        whitening = on_device(statistic.components.whitening, like)
+        padded = torch.nn.functional.pad(whitening.reshape(m, d, d), (0, 0, 0, -d % PLACES_TOGETHER))
+        sums = padded.reshape(m, -1, PLACES_TOGETHER, d).sum(dim=2)
+        copies[like.device] = torch.cat([whitening, sums.reshape(-1, d)])
+    return torch.as_tensor(copies[like.device])
 
 
 def _moments(psi: torch.Tensor, weighted: torch.Tensor) -> torch.Tensor:
