@@ -88,9 +88,14 @@ class PairEvidence:
         return np.asarray(noise + self.sampling * np.maximum(counts, 0.0))
 
     @cached_property
+    def column_of_bin(self) -> NDArray[np.intp]:
+        """The column of each bin."""
+        return np.asarray(np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)))
+
+    @cached_property
     def counted(self) -> NDArray[np.bool_]:
         """A mask of the entries that were counted: those of two different columns."""
-        column = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        column = self.column_of_bin
         return np.asarray(column[:, None] != column)
 
     @property
@@ -233,23 +238,24 @@ class _Search:
 
     def _descended(self) -> ProductComponents:
         evidence = self.evidence
+        column, firsts = evidence.column_of_bin, evidence.starts[:-1]
         log_tables, log_weights = self._start()
         moments = [np.zeros_like(log_tables), np.zeros_like(log_tables)]
         weight_moments = [np.zeros_like(log_weights), np.zeros_like(log_weights)]
         for step in range(1, self.steps + 1):
-            tables = _softmax_columns(log_tables, evidence.starts)
+            tables = _softmax_columns(log_tables, firsts, column)
             weights = np.exp(log_weights - log_weights.max())
             weights /= weights.sum()
             by_tables, by_weights = self._gradient(tables, weights)
             # Chain rule through the softmax of each column, and of all weights.
             inner = tables * by_tables
-            inner -= tables * _repeated(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
+            inner -= tables * np.add.reduceat(inner, firsts, axis=0).take(column, axis=0)
             by_weights = weights * (by_weights - (weights * by_weights).sum())
             late = (self.steps - step) / (0.4 * self.steps)
             rate = _RATE * min(1.0, step / 20) * min(1.0, 0.02 + 0.98 * late)
             log_tables -= _adam(inner, moments, step, rate)
             log_weights -= _adam(by_weights, weight_moments, step, rate)
-        found = _softmax_columns(log_tables, evidence.starts).astype(np.float64)
+        found = _softmax_columns(log_tables, firsts, column).astype(np.float64)
         parts = np.exp((log_weights - log_weights.max()).astype(np.float64))
         return ProductComponents(parts / parts.sum(), found / self._column_sums(found))
 
@@ -318,19 +324,18 @@ class _Search:
         )
 
     def _column_sums(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
-        starts = self.evidence.starts
-        return np.asarray(_repeated(np.add.reduceat(tables, starts[:-1], axis=0), starts), dtype=np.float64)
+        sums = np.add.reduceat(tables, self.evidence.starts[:-1], axis=0)
+        return np.asarray(sums.take(self.evidence.column_of_bin, axis=0), dtype=np.float64)
 
 
-def _repeated(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
-    """Repeat the row of each column for each of its bins."""
-    return np.repeat(by_column, np.diff(starts), axis=0)
-
-
-def _softmax_columns(logits: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
-    """Return probabilities of the bins of each column."""
-    shifted = np.exp(logits - _repeated(np.maximum.reduceat(logits, starts[:-1], axis=0), starts))
-    return np.asarray(shifted / _repeated(np.add.reduceat(shifted, starts[:-1], axis=0), starts))
+def _softmax_columns(
+    logits: NDArray[np.float32], firsts: NDArray[np.intp], column: NDArray[np.intp]
+) -> NDArray[np.float32]:
+    """Return probabilities of the bins of each column, from the first bins, and the column of each bin."""
+    shifted = logits - np.maximum.reduceat(logits, firsts, axis=0).take(column, axis=0)
+    np.exp(shifted, out=shifted)
+    shifted /= np.add.reduceat(shifted, firsts, axis=0).take(column, axis=0)
+    return shifted
 
 
 def _adam(
