@@ -1,5 +1,6 @@
 """Settings for all tests: no silent skips if everything is installed."""
 
+import gc
 import os
 
 # Two test processes with one thread per core slow each other down, because OpenMP's threads spin.
@@ -12,6 +13,7 @@ import pytest
 
 from dpem import _compiled
 from dpem.fitting.standard_errors import few_draws
+from dpem.models.table.pairs import short_searches
 
 # Tests of tensors have a separate environment: `make test-gpu`.
 collect_ignore = [] if os.environ.get("DPEM_GPU") == "1" else ["gpu"]
@@ -35,6 +37,12 @@ _LONG = ("reproduce", "engines", "audit", "models", "cli", "faults", "report")
 def pytest_collection_modifyitems(items):
     place = {name: number for number, name in enumerate(_LONG)}
     items.sort(key=lambda item: place.get(item.path.parent.name, len(_LONG)))
+
+
+def pytest_collection_finish():
+    """Leave all that was imported and collected out of garbage collections, which would look at it often."""
+    gc.collect()
+    gc.freeze()
 
 
 def _forbid_skip(report):
@@ -69,4 +77,14 @@ def _few_draws_of_standard_errors(request):
         yield
         return
     with few_draws(10):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _short_searches_of_tables(request):
+    """Search little for synthetic tables, except in tests of how good they are."""
+    if request.node.get_closest_marker("good_tables") is not None:
+        yield
+        return
+    with short_searches(10):
         yield

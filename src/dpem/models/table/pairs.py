@@ -15,6 +15,8 @@ halves, one to fit and one to validate.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -25,14 +27,14 @@ from dpem._threads import one_thread
 from dpem.estimator.base import public_random
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
     from dpem.gate.progress import Progress
 
-__all__ = ["PairEvidence", "ProductComponents", "fit_pairs"]
+__all__ = ["PairEvidence", "ProductComponents", "fit_pairs", "short_searches"]
 
 # Chosen on generated tables (experiments/mixed_constants.py).
 _SMOOTHING = 0.063  # times mu^(3/4), with mu of the release of the pairs
@@ -45,6 +47,7 @@ _RATE = 0.05  # learning rate of Adam, on logarithms of probabilities
 _ENTRIES_PER_THREAD = 1 << 19
 _WORK = 1e12  # floating-point operations of all restarts together
 _FLOOR = 1e-4  # share of the column's distribution in each table
+_shorter: ContextVar[int] = ContextVar("dpem_shorter_searches", default=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +176,9 @@ def fit_pairs(
     # Numbers of components and smoothing to try: from close to the noisy tables to independent columns.
     tried = [(n_components, factor * evidence.smoothing) for factor in _TRIED]
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
+    steps, most_restarts = _STEPS // _shorter.get(), max(2, _RESTARTS // _shorter.get())
     work = 4.0 * evidence.pairs.size * n_components / share_of_work
-    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
+    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS)) // _shorter.get()
     with (
         one_thread(),
         ThreadPoolExecutor(min(n_jobs, _threads_for(evidence.pairs.size * n_components))) as pool,
@@ -188,11 +192,21 @@ def fit_pairs(
             searches = [_Search(fitted_to, k, less * by, trial_steps, _seed(random_state)) for k, by in tried]
             losses += [_loss(found, judged_by) for found in pool.map(_Search.run, searches)]
         k, smoothing = tried[int(losses.argmin())]
-        restarts = int(np.clip(_WORK / (work * _STEPS), 2, _RESTARTS)) if k > 1 else 1
+        restarts = int(np.clip(_WORK / (work * _STEPS), 2, most_restarts)) if k > 1 else 1
         progress.step(f"{restarts} restarts of {k} components")
-        searches = [_Search(evidence, k, smoothing, _STEPS, _seed(random_state)) for _ in range(restarts)]
+        searches = [_Search(evidence, k, smoothing, steps, _seed(random_state)) for _ in range(restarts)]
         found = list(pool.map(_Search.run, searches))
     return _averaged(found), float(smoothing)
+
+
+@contextmanager
+def short_searches(times: int) -> Iterator[None]:
+    """Search so many times shorter inside the block, for audits, whose fits need not be good."""
+    token = _shorter.set(times)
+    try:
+        yield
+    finally:
+        _shorter.reset(token)
 
 
 def _threads_for(entries: float) -> int:
