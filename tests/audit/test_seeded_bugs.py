@@ -31,7 +31,9 @@ def test_the_whole_audit_of_a_bug_lists_its_findings():
     assert finding.text.startswith("half the noise: caught by ")
     with seeded_bug("half the noise") as bug:
         first = first_violations_of_bug(bug.subject, bug.adjacency)
-    assert {f"{violation.check} ({violation.where})" for violation in first} <= set(finding.figures["caught_by"])
+    assert {f"{violation.check} ({violation.where})" for violation in first} <= set(
+        finding.figures["caught_by"]
+    )
 
 
 @pytest.mark.parametrize("name", ["paper.KMeans, Gaussian", "MixedMixture"])

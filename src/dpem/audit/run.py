@@ -246,20 +246,20 @@ def _bug(task: Attack) -> tuple[bool, str, dict[str, Any]]:
 
 def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
     """Run the quick audit that every seeded bug must fail."""
-    subject, rows, effort = _audit_of_bug(name, adjacency)
-    return replay(subject, rows, **effort)
+    subject, rows, hostile, search = _audit_of_bug(name, adjacency)
+    return replay(subject, rows, hostile=hostile, search=search)
 
 
 def first_violations_of_bug(name: str, adjacency: str) -> list[Violation]:
     """Run the same audit up to the first check that finds a violation."""
-    subject, rows, effort = _audit_of_bug(name, adjacency)
-    return first_violations(subject, rows, **effort)
+    subject, rows, hostile, search = _audit_of_bug(name, adjacency)
+    return first_violations(subject, rows, hostile=hostile, search=search)
 
 
-def _audit_of_bug(name: str, adjacency: str) -> tuple[Subject, Any, dict[str, int]]:
+def _audit_of_bug(name: str, adjacency: str) -> tuple[Subject, Any, int, int]:
     trial = registry.trials()[name]
-    effort = {"hostile": 6, "search": 0} if trial.slow else {"hostile": 12, "search": 20}
-    return subject_of(name, trial.epsilon, adjacency), trial.rows(_N_ROWS), effort
+    hostile, search = (6, 0) if trial.slow else (12, 20)
+    return subject_of(name, trial.epsilon, adjacency), trial.rows(_N_ROWS), hostile, search
 
 
 def _game(task: Attack) -> tuple[bool, str, dict[str, Any]]:
