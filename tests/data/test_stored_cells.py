@@ -1,5 +1,6 @@
 """Fast parsing of whole columns: the same values and findings as cell by cell, in every type of column."""
 
+import copy
 import datetime as dt
 import pickle
 
@@ -288,3 +289,25 @@ def test_a_pickle_does_not_reveal_that_cells_were_parsed():
     with _compiled.for_any_size():
         TableRows(np.zeros((3, len(DECLARED))), schema).block()
     assert pickle.dumps(schema) == before
+
+
+def test_attributes_of_a_schema_do_not_depend_on_the_rows():
+    """Caches that only some cells or many rows fill would reveal them, through the fitted model."""
+
+    def names_after(table):
+        schema = copy.deepcopy(Schema(DECLARED))
+        for piece in TableRows(table, schema).pieces():
+            piece.block()
+        return set(vars(schema)), [set(vars(column)) for column in schema.columns]
+
+    cells = pd.DataFrame({name: ["a", "1", None, "x"] for name in DECLARED}, dtype=object)
+    tables = [
+        cells,
+        cells[:0],
+        cells[:1],
+        pd.concat([cells] * 20_000),
+        cells.fillna(1.5),
+        cells.astype("string"),
+    ]
+    found = [names_after(table) for table in tables]
+    assert all(one == found[0] for one in found)

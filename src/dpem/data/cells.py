@@ -11,6 +11,7 @@ import decimal
 import math
 import numbers
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -117,20 +118,19 @@ class Spellings:
     def __init__(self, words: Sequence[str]) -> None:
         texts = [word.encode(errors="replace") for word in dict.fromkeys([*words, ""])]
         self.cells = np.array([*dict.fromkeys(texts), None], dtype=object)
-        self._arrow: dict[Any, Any] = {}
 
-    def of_type(self, kind: Any) -> Any:
-        """Return the texts as an Arrow array."""
-        if kind not in self._arrow:
-            self._arrow[kind] = pa_array(self.cells, kind)
-        return self._arrow[kind]
+
+@lru_cache(maxsize=1024)
+def _arrow_texts(spellings: Spellings, kind: Any) -> Any:
+    # Not an attribute: a fitted model would show which types of cells were parsed.
+    return pa_array(spellings.cells, kind)
 
 
 def places_of(cells: Any, spellings: Spellings) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
     """Return the place of each cell of an Arrow array among texts, and the numbers of the other cells."""
     from pyarrow import compute  # noqa: PLC0415  (installed, because the cells come from it)
 
-    places = compute.index_in(cells, value_set=spellings.of_type(cells.type))
+    places = compute.index_in(cells, value_set=_arrow_texts(spellings, cells.type))
     if not places.null_count:
         return places.to_numpy(), np.empty(0, dtype=np.intp)
     others = np.flatnonzero(places.is_null().to_numpy(zero_copy_only=False))

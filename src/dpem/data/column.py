@@ -103,11 +103,11 @@ class Column:
     cell_format: CellFormat = field(default_factory=CellFormat)
 
     def __post_init__(self) -> None:
-        # If only rows filled these caches, a pickle would reveal whether the table has rows.
+        # If only rows filled these caches, they would reveal whether a table has such cells.
         if self.is_number:
             self.na_numbers  # noqa: B018
         else:
-            self.codes_of_keys  # noqa: B018
+            self._spellings  # noqa: B018
 
     @property
     def is_number(self) -> bool:
@@ -274,6 +274,11 @@ class Column:
     def __getstate__(self) -> dict[str, Any]:
         """Return the declaration alone: caches could reveal which cells were parsed."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the declaration, and fill the caches as a new column does."""
+        self.__dict__.update(state)
+        self.__post_init__()
 
     @cached_property
     def na_numbers(self) -> NDArray[np.float64]:

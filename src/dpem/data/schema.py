@@ -236,6 +236,7 @@ class Schema:
         for column in self.columns:
             if not column.is_complete:
                 raise InvalidArgumentError(column.completeness_error)
+        self._stored  # noqa: B018  (filled by rows, it would reveal how many there are)
 
     def require_numbers(self, *, missing: bool = False) -> None:
         """Raise if a column has unordered categories, or missing cells that a model cannot use.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,7 +56,7 @@ class StoredCells:
     direct: NDArray[np.int64]
     ends_of_direct: NDArray[np.int64]
 
-    @cached_property
+    @property
     def _has_times(self) -> bool:
         return any(column.is_time for column in self.columns)
 

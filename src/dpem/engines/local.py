@@ -73,19 +73,27 @@ class LocalEngine:
         works = [self._helpers.submit(copy_context().run, run.work) for _ in range(n_helpers)]
         try:
             own = run.work()
+            found = [work.result() for work in works]
         except BaseException:
             run.stop()
-            raise
-        finally:
+            self._dismiss_helpers()  # before it waits: a second interrupt must not leave threads behind
             wait(works)
-        return IntegerTotal.merged([own, *(work.result() for work in works)])
+            raise
+        return IntegerTotal.merged([own, *found])
 
     def close(self) -> None:
-        """Free the kept rows and the threads."""
+        """Free the kept rows, and end the threads."""
         self._kept, self._kept_of = KeptBlocks(), None
-        if self._helpers is not None:
-            self._helpers.shutdown()
-            self._helpers = None
+        helpers = self._dismiss_helpers()
+        if helpers is not None:
+            helpers.shutdown(wait=True)
+
+    def _dismiss_helpers(self) -> ThreadPoolExecutor | None:
+        """Let the threads end when they have nothing to do."""
+        helpers, self._helpers = self._helpers, None
+        if helpers is not None:
+            helpers.shutdown(wait=False)
+        return helpers
 
 
 class KeptBlocks:
