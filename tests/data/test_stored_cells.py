@@ -311,3 +311,26 @@ def test_attributes_of_a_schema_do_not_depend_on_the_rows():
     ]
     found = [names_after(table) for table in tables]
     assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("numbers", [{"thousands": " ", "decimal": ","}, {"thousands": ","}, {}])
+@pytest.mark.parametrize("other", [9.5, b"9,5", 9, True])
+def test_a_cell_of_another_type_does_not_change_how_others_are_read(numbers, other):
+    """A column of objects is read cell by cell: only if all are text could Arrow read it, by other rules."""
+    schema = Schema({"x": {"kind": "continuous", "bounds": [0, 10_000], **numbers}})
+    cells = [" 9,5", "5 ", "\u00a01,234", "\x1f1", None, "1.5"]
+    alone = TableRows(pd.DataFrame({"x": pd.Series(cells, dtype=object)}), schema).block()
+    beside = TableRows(pd.DataFrame({"x": pd.Series([*cells, other], dtype=object)}), schema).block()
+    np.testing.assert_array_equal(alone, beside[:, :-1])
+
+
+def test_columns_of_separate_memory_are_copied_one_by_one():
+    """A view over both would overlap with whatever lies between them."""
+    n = 40_000
+    memory = np.arange(3.0 * n)
+    columns = {"x": memory[:n].copy(), "y": memory[2 * n :].copy()}
+    schema = Schema({name: {"kind": "continuous", "bounds": [0, 3 * n]} for name in columns})
+    table = TableRows(pa.table(columns), schema)
+    assert table._together is None
+    np.testing.assert_array_equal(table.block(), np.stack(list(columns.values())))
+    assert TableRows(memory.reshape(3, n)[:2].T, schema)._together is not None

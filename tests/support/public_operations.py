@@ -572,6 +572,7 @@ def public_functions(world):
         "dpem.BoundsScaler": scaled,
         "dpem.ExponentialFamily": lambda: dpem.ExponentialFamily.from_functions(**family),
         "dpem.Files": lambda: dpem.Files(__file__, format="csv").listed(),
+        "dpem.OnDevice": lambda: dpem.OnDevice(numbers, "cpu"),
         "dpem.Ledger": ledger_operations(world)["spend"],
         "dpem.Outlook": lambda: (str(outlook), outlook.to_dict(), outlook.compare(), outlook.worst),
         "dpem.PrivacyStatement": lambda: dpem.PrivacyStatement.from_json(statement.to_json()).compare(),

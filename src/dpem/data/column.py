@@ -106,7 +106,7 @@ class Column:
         # If only rows filled these caches, they would reveal whether a table has such cells.
         if self.is_number:
             self.na_numbers  # noqa: B018
-        else:
+        elif self.is_complete:
             self._spellings  # noqa: B018
 
     @property

@@ -112,7 +112,8 @@ class StoredCells:
 
         stored, others = [], []
         if together is not None and not self._has_times:
-            block[:] = together
+            for row, one in zip(block, together, strict=True):
+                row[:] = one
             stored = list(range(len(cells)))
         else:
             for j, (column, one) in enumerate(zip(self.columns, cells, strict=True)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from itertools import chain
 from threading import Lock
@@ -70,8 +70,10 @@ class LocalEngine:
             return run.work()
         if self._helpers is None:
             self._helpers = ThreadPoolExecutor(self.n_jobs - 1, initializer=limit_this_thread)
-        works = [self._helpers.submit(copy_context().run, run.work) for _ in range(n_helpers)]
+        works: list[Future[IntegerTotal]] = []
         try:
+            for _ in range(n_helpers):
+                works.append(self._helpers.submit(copy_context().run, run.work))  # noqa: PERF401  (interrupts)
             own = run.work()
             found = [work.result() for work in works]
         except BaseException:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from dpem.data.column import Column
     from dpem.data.schema import Schema
     from dpem.data.sources.owners import Owners
 
@@ -82,9 +83,7 @@ class TableRows(RowSource):
             if columns is None and schema is not None and not by_position:
                 columns = schema.names
             self._owners = None if person is None else _owners(frame, person, columns)
-            self._columns, self.labels = _frame_columns(
-                frame, columns, parsed=schema is not None, person=person
-            )
+            self._columns, self.labels = _frame_columns(frame, columns, schema, person)
             # Integer labels are positions, not names, as in scikit-learn.
             self.names = self.labels if all(isinstance(name, str) for name in self.labels) else None
         else:
@@ -94,7 +93,7 @@ class TableRows(RowSource):
                     f"array. Pass a DataFrame."
                 )
             self._owners = None
-            self._columns = _array_columns(data, None if schema is None else len(schema.columns))
+            self._columns = _array_columns(data, schema)
         self._together = _together(self._columns)
         self.n_columns: int = len(self._columns)
         self._n_rows = len(self._columns[0]) if self.n_columns else 0
@@ -235,12 +234,14 @@ class TableRows(RowSource):
 
 
 def _together(columns: Sequence[Any]) -> NDArray[Any] | None:
-    """Return a read-only view (columns, rows) of numbers of one type, evenly spaced in memory, else None."""
+    """Return a read-only view (columns, rows) of the evenly spaced columns of one array, else None."""
     if not columns or is_arrow(columns[0]) or columns[0].dtype.kind not in "fiu":
         return None
     first = columns[0]
     if any(
-        is_arrow(one) or one.dtype != first.dtype or one.strides != first.strides or len(one) != len(first)
+        is_arrow(one)
+        or (one.dtype, one.strides, len(one)) != (first.dtype, first.strides, len(first))
+        or _owner(one) is not _owner(first)
         for one in columns
     ):
         return None
@@ -253,22 +254,30 @@ def _together(columns: Sequence[Any]) -> NDArray[Any] | None:
     return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
 
 
+def _owner(array: Any) -> Any:
+    """Return the object whose memory an array shows."""
+    while getattr(array, "base", None) is not None:
+        array = array.base
+    return array
+
+
 def _frame_columns(
-    frame: nw.DataFrame[Any], wanted: Sequence[Any] | None, *, parsed: bool, person: str | None
+    frame: nw.DataFrame[Any], wanted: Sequence[Any] | None, schema: Schema | None, person: str | None
 ) -> tuple[list[NDArray[Any]], tuple[Any, ...]]:
     by_name = {series.name: series for series in frame.iter_columns()}  # labels in pandas need not be text
     wanted = tuple(name for name in by_name if name != person) if wanted is None else tuple(wanted)
     require_columns(wanted, by_name)
     columns = []
-    for name in wanted:
+    kinds = [None] * len(wanted) if schema is None else schema.columns
+    for name, column in zip(wanted, kinds, strict=False):  # another number of columns is an error below
         series = by_name[name]
-        if not parsed:
+        if column is None:
             number = series.dtype.is_numeric() or series.dtype == nw.Boolean
             # A column without cells may have no type. Accept it: an exception would reveal that there are
             # none.
             untyped = (len(series) == 0 and _may_be_untyped(series)) or _is_all_null(series)
             require_number(name, is_number=number or untyped, is_text=_is_declared_text(series))
-        columns.append(_as_cells(series) if parsed else _as_array(series))
+        columns.append(_as_array(series) if column is None else _as_cells(series, column))
     return columns, wanted
 
 
@@ -359,15 +368,19 @@ def _joined(parts: Sequence[Any]) -> Any:
     return np.concatenate([part.to_numpy(zero_copy_only=False) if is_arrow(part) else part for part in parts])
 
 
-def _as_cells(series: nw.Series[Any]) -> Any:
+def _as_cells(series: nw.Series[Any], column: Column) -> Any:
     """Return the cells of a column of any type, one by one if its library fails on some of them.
 
-    Text becomes an Arrow array; all other cells become a NumPy array.
+    Text of categories, and all text of Arrow, becomes an Arrow array; other cells become a NumPy array.
     """
     native = series.to_native()
     text = None
     with suppress_errors():
-        text = _text_cells(series, native)
+        text = (
+            _text_cells(series, native)
+            if _may_be_arrow(column) or series.implementation.is_pyarrow()
+            else None
+        )
     if text is not None:
         return text
     with suppress_errors():
@@ -384,6 +397,15 @@ def _as_cells(series: nw.Series[Any]) -> Any:
             cell = series.item(i)
             cells[i] = cell if np.ndim(cell) == 0 else None
     return cells
+
+
+def _may_be_arrow(column: Column) -> bool:
+    """Whether Arrow text may replace the cells of a column.
+
+    Not numbers: Arrow and Python differ in spaces beside them, and one cell that is no text would decide how
+    the whole column is read.
+    """
+    return not column.is_number
 
 
 def _text_cells(series: nw.Series[Any], native: Any) -> Any:
@@ -476,7 +498,8 @@ def _is_table(row: Any) -> bool:
     return hasattr(row, "columns") or hasattr(row, "__fspath__") or getattr(row, "ndim", 1) > 1
 
 
-def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
+def _array_columns(data: Any, schema: Schema | None) -> list[NDArray[Any]]:
+    width = None if schema is None else len(schema.columns)
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise TypeError(
             "Expected a dense table, got a sparse matrix. Sparse data is not supported, because zeros are "
@@ -511,7 +534,9 @@ def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
     if np.ma.isMaskedArray(data):
         array = array.astype(np.float64 if array.dtype.kind in "fiub" else object)
         array[np.ma.getmaskarray(data)] = np.nan
-    columns = [array[:, j] for j in range(array.shape[1])]
-    if width is None or array.dtype.kind != "O":
-        return columns
-    return [cells if (text := _object_text(cells)) is None else text for cells in columns]
+    columns: list[Any] = [array[:, j] for j in range(array.shape[1])]
+    if schema is not None and array.dtype.kind == "O":
+        for j, column in enumerate(schema.columns[: len(columns)]):
+            text = _object_text(columns[j]) if _may_be_arrow(column) else None
+            columns[j] = columns[j] if text is None else text
+    return columns
