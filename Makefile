@@ -12,9 +12,9 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q --numprocesses 3 --dist loadfile --no-loadscope-reorder tests
 endef
-END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
+END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff z3-solver
 
-.PHONY: demo test quick core lint readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-speed \
+.PHONY: demo test quick core lint prove readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale bench-threads audit fuzz picture ends lock clean help
 
 help:            ## list the targets
@@ -74,6 +74,9 @@ format: $(READY) ## format the code
 docs: $(READY)   ## build the documentation (a warning is an error) and test the site in a browser
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m pytest -q -m site tests/docs
+
+prove:           ## check the proofs in proofs/ with Coq, which apt installs if it is missing (4 minutes), and write their table
+	$(PYTHON) tools/proofs.py $(ARGS)
 
 readability:     ## the reading ease of every page of the documentation
 	$(PYTHON) tools/prose.py --readability

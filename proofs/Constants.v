@@ -1,5 +1,7 @@
 (* Constants of the source. tests/proofs/test_constants.py reads each of them from the Python file named beside it
-   and fails if they differ. So a constant cannot change without the theorems that rest on it. *)
+   and fails if they differ. So a constant cannot change without the theorems that rest on it.
+
+   Relied on by: all theorems about integers. *)
 
 Definition SQUARED_BITS : nat := 13.          (* src/dpem/statistics/simple.py: SQUARED_BITS *)
 Definition LINEAR_BITS : nat := 20.           (* src/dpem/statistics/simple.py: LINEAR_BITS *)

@@ -1,5 +1,5 @@
-(* Lemma 3 of docs/proofs/noise.md, and the decisions that rest on it. For V <= 15 the computed exponent differs from x
-   by less than 2^-41, whatever the unknown bits of U are. If the relative error of exp is below 2^-32, an attempt that
+(* Lemma 3 of the noise (docs/proofs/noise.md, section 3), and the decisions that rest on it. For V <= 15 the
+   computed exponent differs from x by less than 2^-41, whatever the unknown bits of U are. If the relative error of exp is below 2^-32, an attempt that
    the fast path accepts or rejects is one that the exact comparison accepts or rejects.
 
    Floats round to nearest, with any rule at ties. The accuracy of exp is an assumption.

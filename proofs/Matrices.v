@@ -1,6 +1,6 @@
-(* Sums of outer products f f' and their Frobenius inner products, and the release of a symmetric matrix by its
-   upper triangle with noise sigma on the diagonal and sigma / sqrt 2 beside it: distances relative to the
-   noise are then at most Frobenius distances.
+(* Outer products and upper triangles: Frobenius inner products of sums of outer products f f', and the release
+   of a symmetric matrix by its upper triangle with noise sigma on the diagonal and sigma / sqrt 2 beside it.
+   Distances relative to the noise are then at most Frobenius distances.
 
    Relied on by: `noise_shape` of SecondMoments (src/dpem/statistics/simple.py) and of FrameMoments
    (src/dpem/statistics/gaussian.py). *)

@@ -1,4 +1,4 @@
-(* Moments in the frames of Gaussian components: what (S-9) and (S-13) have in common. A row adds g_k M_k for every
+(* Moments of Gaussian components: what (S-9) and (S-13) have in common. A row adds g_k M_k for every
    component k with moments, where M_k is a sum of outer products, and a o_b for every other component b.
 
    Relied on by: S09_MomentsInFrames.v and S13_MissingCells.v. *)

@@ -33,7 +33,7 @@ Qed.
 Lemma frame_cone r r' k : 0 <= dot (square (S d)) (frame_matrix r k) (frame_matrix r' k).
 Proof. unfold frame_matrix; rewrite outer_dot; apply Rle_0_sqr. Qed.
 
-Theorem full_and_diag : noise_beside w -> 0 <= G -> 0 <= a <= C ->
+Theorem S9_checked_full_and_diag : noise_beside w -> 0 <= G -> 0 <= a <= C ->
   (forall r, bounded_norm K B G (g r) (o r)) ->
   (forall r k, s * s + dot (upto d) (z r k) (z r k) <= C) ->
   let relative r e := full_moments a g o frame_matrix r e / full_noise w e in
@@ -47,7 +47,7 @@ Proof.
   - apply frame_cone.
 Qed.
 
-Theorem spherical : noise_beside w -> 0 <= G -> 0 <= a <= C ->
+Theorem S9_checked_spherical : noise_beside w -> 0 <= G -> 0 <= a <= C ->
   (forall r, bounded_norm K B G (g r) (o r)) ->
   (forall r k, s * s + dot (upto d) (z r k) (z r k) <= C) ->
   let relative r e := spherical_moments a s g o z d (fun _ _ => 0) r e / spherical_noise w e in
@@ -59,7 +59,7 @@ Proof.
   assert ((s * s + X) * (s * s + X) <= C * C) by (apply Rmult_le_compat; lra); lra.
 Qed.
 
-Theorem tied : noise_beside w -> 0 <= G -> 0 <= a <= C ->
+Theorem S9_checked_tied : noise_beside w -> 0 <= G -> 0 <= a <= C ->
   (forall r, bounded_sum K B G (g r) (o r)) ->
   (forall r k, s * s + dot (upto d) (z r k) (z r k) <= C) ->
   let relative r e := tied_moments a s g o z (fun r k => outer (z r k)) K r e / tied_noise w e in
@@ -84,7 +84,7 @@ Theorem S9_full_and_diag Row s tau (z : Row -> nat -> nat -> R) (g o : Row -> na
   sensitivity ReplaceOne relative (norm index) (sqrt 2 * (s * s + tau * tau)).
 Proof.
   intros W A N Z relative index I; replace (s * s + tau * tau) with (1 * (s * s + tau * tau)) by ring.
-  apply (full_and_diag s z g o K B d w a 1 (s * s + tau * tau)); try easy; try lra.
+  apply (S9_checked_full_and_diag s z g o K B d w a 1 (s * s + tau * tau)); try easy; try lra.
   intros r k; pose proof (dot_le _ _ _ (Z r k)); lra.
 Qed.
 
@@ -96,7 +96,7 @@ Theorem S9_spherical Row s tau (z : Row -> nat -> nat -> R) (g o : Row -> nat ->
   sensitivity ReplaceOne relative (norm (spherical_index K B d)) (sqrt 2 * (s * s + tau * tau)).
 Proof.
   intros W A N Z relative; replace (s * s + tau * tau) with (1 * (s * s + tau * tau)) by ring.
-  apply (spherical s z g o K B d w a 1 (s * s + tau * tau)); try easy; try lra.
+  apply (S9_checked_spherical s z g o K B d w a 1 (s * s + tau * tau)); try easy; try lra.
   intros r k; pose proof (dot_le _ _ _ (Z r k)); lra.
 Qed.
 
@@ -108,7 +108,7 @@ Theorem S9_tied Row s tau (z : Row -> nat -> nat -> R) (g o : Row -> nat -> R) K
   sensitivity ReplaceOne relative (norm (tied_released K B d)) (sqrt 2 * (s * s + tau * tau)).
 Proof.
   intros W A N Z relative; replace (s * s + tau * tau) with (1 * (s * s + tau * tau)) by ring.
-  apply (tied s z g o K B d w a 1 (s * s + tau * tau)); try easy; try lra.
+  apply (S9_checked_tied s z g o K B d w a 1 (s * s + tau * tau)); try easy; try lra.
   intros r k; pose proof (dot_le _ _ _ (Z r k)); lra.
 Qed.
 
@@ -138,7 +138,7 @@ Proof.
   assert (0 <= 2 ^ RESPONSIBILITY_BITS) by (apply pow_le; lra).
   assert (U : 0 <= unit <= 4 ^ SQUARED_BITS) by (unfold unit; split; [apply pow_le; lra | lra]).
   split; [|split]; intros N.
-  - now apply full_and_diag.
-  - now apply spherical.
-  - now apply tied.
+  - now apply S9_checked_full_and_diag.
+  - now apply S9_checked_spherical.
+  - now apply S9_checked_tied.
 Qed.

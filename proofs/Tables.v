@@ -1,5 +1,5 @@
-(* Tables, neighbouring relations and sensitivities, and the two lemmas of docs/proofs/sensitivity.md:
-   the triangle inequality and the cone.
+(* Tables and neighbouring relations, and the two lemmas of docs/proofs/sensitivity.md: the triangle
+   inequality and the cone.
 
    A table is a list of rows, of any type and any length. A statistic s gives every row a vector; its total
    is the sum over the rows of the table. The sensitivity is a bound on the size of the difference of the

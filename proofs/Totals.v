@@ -1,4 +1,4 @@
-(* The running sum of integers in two limbs of 64 bits (docs/proofs/engines.md). Blocks are added and totals merged in any
+(* Running sums of integers in two limbs (docs/proofs/engines.md). Blocks are added and totals merged in any
    order; operations of 64 bits wrap around. If the whole sum S is at most 2^82 in size and made of at most 2^42
    blocks, then the limbs stand for S, and `value` returns floor(S / 2^coarse_bits), clipped to +-(2^62 - 1), for every
    coarse_bits from 0 to 20; no intermediate result of `value` leaves 64 bits. Sums that are x apart have values at most

@@ -2,7 +2,7 @@
    Schwarz and the triangle inequality. An index is a list of names of entries. A vector is a function from
    names to real numbers, of which only the entries in the index count.
 
-   Used by all files about sensitivities. *)
+   Relied on by: all files about sensitivities. *)
 From Coq Require Export Reals List Lra Lia Permutation.
 From Coq Require Import Psatz.
 Export ListNotations.
