@@ -39,6 +39,14 @@ Proof.
   rewrite sum_vertex; destruct (Nat.ltb r K); lra.
 Qed.
 
+Lemma vertex_dot K r r' : (r < K)%nat -> dot (upto K) (vertex r) (vertex r') = vertex r r'.
+Proof.
+  intros L; unfold dot; rewrite (sum_eq _ _ (fun k => vertex r r' * vertex r k)).
+  - rewrite sum_scale, sum_vertex; destruct (Nat.ltb_spec r K); [ring | lia].
+  - intros k; unfold vertex; destruct (Nat.eqb_spec r k); destruct (Nat.eqb_spec r' k); destruct (Nat.eqb_spec r r');
+      subst; try ring; congruence.
+Qed.
+
 Theorem S1_reached : forall K, (2 <= K)%nat ->
   reached AddRemove vertex (norm (upto K)) 1 /\ reached ReplaceOne vertex (norm (upto K)) (sqrt 2) /\
   reached AddRemove vertex (norm_l1 (upto K)) 1 /\ reached ReplaceOne vertex (norm_l1 (upto K)) 2.

@@ -4,7 +4,7 @@
 
    Relied on by: `second_moments` of src/dpem/privacy/sensitivity.py, `SecondMoments` of
    src/dpem/statistics/simple.py (one component). *)
-From DPEM Require Import Tables S02_Sums Matrices.
+From DPEM Require Import Tables S01_Counts S02_Sums Matrices.
 
 (* Entry (k, (i, j)): the entry (i, j) of the matrix of component k. *)
 Definition moments_index (K d : nat) : list (nat * entry) := list_prod (upto K) (square d).
@@ -59,4 +59,14 @@ Proof.
       { intros l; rewrite <- sum_scale; apply sum_eq; intros; ring. }
       rewrite !E; ring. }
   split; eapply sensitivity_of_smaller; eauto.
+Qed.
+
+(* Disjoint responsibilities: the row r has g = e_r and u = (R, 0, ...). *)
+Theorem S3_reached : forall K radius, (2 <= K)%nat -> 0 <= radius ->
+  let s := second_moments vertex (fun _ _ => radius) in
+  reached AddRemove s (norm (moments_index K 1)) (radius * radius) /\
+  reached ReplaceOne s (norm (moments_index K 1)) (sqrt 2 * (radius * radius)).
+Proof.
+  intros K radius H P s; apply (reached_by_rows _ s 0%nat 1%nat); [nra | | |];
+    unfold s; rewrite moments_dot, vertex_dot by lia; unfold dot, vertex; cbn; ring.
 Qed.

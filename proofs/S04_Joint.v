@@ -2,11 +2,11 @@
    a, b, c >= 0 and |u| <= 1. The sensitivity is sqrt (a^2 + b^2 + c^2) under add/remove. Under replace-one it
    is the square root of the larger of 2 (a^2 + b^2 + c^2) and w, where w = 2 b^2 + 2 c^2 + b^4 / (2 c^2) if
    0 < b^2 <= 2 c^2, and w = 4 b^2 otherwise. If 4 a^2 c^2 >= b^4, the first is the larger. With c = 0 the
-   sensitivity under replace-one is the larger of sqrt 2 sqrt (a^2 + b^2) and 2 b.
+   sensitivity under replace-one is the larger of sqrt 2 sqrt (a^2 + b^2) and 2 b. Each number is reached.
 
    Relied on by: `joint` of src/dpem/privacy/sensitivity.py, `Sums` and `RelativeSums` of
    src/dpem/statistics/simple.py. *)
-From DPEM Require Import Tables S02_Sums Matrices S03_SecondMoments.
+From DPEM Require Import Tables S01_Counts S02_Sums Matrices S03_SecondMoments.
 
 Inductive joint_entry := Count (k : nat) | Sum (e : nat * nat) | Moment (e : nat * entry).
 
@@ -188,4 +188,59 @@ Proof.
   - eapply Rle_trans; [|apply Rmax_l]; rewrite <- sqrt_mult by lra; apply sqrt_le_1_alt; lra.
   - eapply Rle_trans; [|apply Rmax_r]; replace (4 * (b * b)) with (2 * b * (2 * b)) by ring.
     rewrite sqrt_square; lra.
+Qed.
+
+(* Both numbers are reached: the first by disjoint responsibilities and rows of norm 1, the second within one
+   component by rows of norm 1 at an angle. *)
+Theorem S4_reached_by_two_components : forall K a b c, (2 <= K)%nat ->
+  let s := joint a b c vertex (fun _ _ => 1) in
+  reached AddRemove s (norm (joint_index K 1)) (sqrt (a * a + b * b + c * c)) /\
+  reached ReplaceOne s (norm (joint_index K 1)) (sqrt 2 * sqrt (a * a + b * b + c * c)).
+Proof.
+  intros K a b c H s; assert (0 <= a * a + b * b + c * c) by nra.
+  apply (reached_by_rows _ s 0%nat 1%nat); [apply sqrt_pos | | |];
+    unfold s; rewrite joint_dot, vertex_dot by lia; rewrite ?sqrt_sqrt by easy;
+    unfold dot, vertex, h; cbn; ring.
+Qed.
+
+(* Unit vectors (1, 0) and (t, sqrt (1 - t^2)). *)
+Definition at_angle (t : R) (r : bool) (j : nat) : R :=
+  match r, j with
+  | true, O => 1
+  | false, O => t
+  | false, S O => sqrt (1 - t * t)
+  | _, _ => 0
+  end.
+
+Theorem S4_reached_within_a_component : forall a b c, 0 < c \/ 0 < b -> 0 <= b -> 0 <= c ->
+  exists t, -1 <= t <= 1 /\
+    reached ReplaceOne (joint a b c (fun _ => vertex 0) (at_angle t)) (norm (joint_index 1 2)) (sqrt (within b c)).
+Proof.
+  intros a b c P B C.
+  assert (M : forall t, -1 <= t <= 1 ->
+    2 * (b * b) * (1 - t) + 2 * (c * c) * (1 - t * t) = within b c ->
+    reached ReplaceOne (joint a b c (fun _ => vertex 0) (at_angle t)) (norm (joint_index 1 2)) (sqrt (within b c))).
+  { intros t T E; exists [true], [false]; split; [now apply row_replaced with true false []|].
+    set (s := joint a b c (fun _ => vertex 0) (at_angle t)).
+    rewrite (norm_eq _ _ (fun i => s true i - s false i)) by (intros; unfold move, total; cbn; ring).
+    unfold norm; f_equal; rewrite <- E; unfold s.
+    assert (Q : sqrt (1 - t * t) * sqrt (1 - t * t) = 1 - t * t) by (apply sqrt_sqrt; nra).
+    rewrite dot_minus, !joint_dot, !vertex_dot by lia; unfold h.
+    assert (dot (upto 2) (at_angle t true) (at_angle t true) = 1) as -> by (unfold dot; cbn; ring).
+    assert (dot (upto 2) (at_angle t false) (at_angle t false) = 1) as -> by (unfold dot; cbn; rewrite Q; ring).
+    assert (dot (upto 2) (at_angle t true) (at_angle t false) = t) as -> by (unfold dot; cbn; ring).
+    unfold vertex; cbn; ring. }
+  unfold within in *; assert (0 <= b * b) by nra; assert (0 <= c * c) by nra.
+  destruct (Rlt_dec 0 (b * b)) as [B0|B0]; [destruct (Rle_dec (b * b) (2 * (c * c))) as [L|L]|].
+  - exists (- (b * b) / (2 * (c * c))).
+    assert (c0 : 0 < c * c) by lra.
+    assert (0 <= b * b / (2 * (c * c)) <= 1) as R.
+    { split; [apply Rmult_le_pos; [lra | left; apply Rinv_0_lt_compat; lra]|].
+      apply Rmult_le_reg_r with (2 * (c * c)); [lra|].
+      replace (b * b / (2 * (c * c)) * (2 * (c * c))) with (b * b) by (field; nra); lra. }
+    assert (T : -1 <= - (b * b) / (2 * (c * c)) <= 1)
+      by (replace (- (b * b) / (2 * (c * c))) with (- (b * b / (2 * (c * c)))) by (field; nra); lra).
+    split; [exact T|]; apply M; [exact T|]; field; nra.
+  - exists (-1); split; [lra|]; apply M; lra.
+  - exists 1; split; [lra|]; apply M; lra.
 Qed.

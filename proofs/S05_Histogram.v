@@ -23,3 +23,11 @@ Proof.
   destruct (S1_counts Row (histogram cell) n) as (A & B); [apply histogram_responsibilities|].
   destruct (S1_counts_l1 Row (histogram cell) n) as (C & D); [apply histogram_responsibilities|]; auto.
 Qed.
+
+(* Two rows in different cells reach the bounds. *)
+Theorem S5_reached : forall n, (2 <= n)%nat ->
+  reached AddRemove (histogram (@Some nat)) (norm (upto n)) 1 /\
+  reached ReplaceOne (histogram (@Some nat)) (norm (upto n)) (sqrt 2) /\
+  reached AddRemove (histogram (@Some nat)) (norm_l1 (upto n)) 1 /\
+  reached ReplaceOne (histogram (@Some nat)) (norm_l1 (upto n)) 2.
+Proof. apply S1_reached. Qed.

@@ -37,3 +37,22 @@ Proof.
   - apply replace_one_of_rows; [apply norm_seminorm|]; intros r r'; pose proof (V r); pose proof (V r').
     apply norm_le; [lra|]; unfold dot; cbn; pose proof (interval_difference t (v r) (v r')); lra.
 Qed.
+
+(* The numbers 0 and t reach the bounds. *)
+Theorem S8_reached : forall t, 0 <= t -> let v (r : bool) := if r then t else 0 in
+  reached AddRemove (numbers t v) (norm [Number]) t /\
+  reached ReplaceOne (numbers t v) (norm [Number]) t /\
+  reached AddRemove (numbers t v) (norm [Number; Weight]) (sqrt 2 * t) /\
+  reached ReplaceOne (numbers t v) (norm [Number; Weight]) t.
+Proof.
+  intros t P v.
+  assert (A : neighbours AddRemove [true] []) by now apply row_removed with true [].
+  assert (B : neighbours ReplaceOne [true] [false]) by now apply row_replaced with true false [].
+  assert (S : sqrt (2 * (t * t)) = sqrt 2 * t) by (rewrite sqrt_mult_alt by lra; now rewrite sqrt_square).
+  repeat split; [exists [true], [] | exists [true], [false] | exists [true], [] | exists [true], [false]];
+    (split; [easy|]); unfold norm, dot, move, total, numbers, v; cbn [sum].
+  - replace (_ + 0) with (t * t) by ring; now apply sqrt_square.
+  - replace (_ + 0) with (t * t) by ring; now apply sqrt_square.
+  - rewrite <- S; f_equal; ring.
+  - replace (_ + _) with (t * t) by ring; now apply sqrt_square.
+Qed.

@@ -9,7 +9,7 @@
    real numbers, and 2^16 in integers.
 
    Relied on by: `FrameMoments` of src/dpem/statistics/gaussian.py and its kernels. *)
-From DPEM Require Import Tables S02_Sums Matrices Moments Constants.
+From DPEM Require Import Tables S01_Counts S02_Sums Matrices Moments Constants.
 
 (* psi = (s, z): entry 0 is s. *)
 Definition psi (s : R) (z : nat -> R) (i : nat) : R := match i with O => s | S j => z j end.
@@ -141,4 +141,20 @@ Proof.
   - now apply S9_checked_full_and_diag.
   - now apply S9_checked_spherical.
   - now apply S9_checked_tied.
+Qed.
+
+(* Disjoint responsibilities and |z| = tau reach the bounds of a full covariance: one column, no other components. *)
+Theorem S9_reached : forall K s tau, (2 <= K)%nat ->
+  let released := full_moments 0 vertex (fun _ _ => 0) (frame_matrix s (fun (_ _ _ : nat) => tau)) in
+  reached AddRemove released (norm (full_index K 0 2)) (s * s + tau * tau) /\
+  reached ReplaceOne released (norm (full_index K 0 2)) (sqrt 2 * (s * s + tau * tau)).
+Proof.
+  intros K s tau H released.
+  assert (D : forall r r', (r < K)%nat -> dot (full_index K 0 2) (released r) (released r')
+                           = vertex r r' * ((s * s + tau * tau) * (s * s + tau * tau))).
+  { intros r r' L; unfold released; rewrite full_dot.
+    rewrite (sum_eq _ _ (fun k => (s * s + tau * tau) * (s * s + tau * tau) * (vertex r k * vertex r' k))).
+    - rewrite sum_scale; fold (dot (upto K) (vertex r) (vertex r')); rewrite vertex_dot by easy; cbn; ring.
+    - intros k; unfold frame_matrix; rewrite outer_dot, psi_dot; unfold dot; cbn; ring. }
+  apply (reached_by_rows _ released 0%nat 1%nat); [nra | | |]; rewrite D by lia; unfold vertex; cbn; ring.
 Qed.

@@ -49,6 +49,17 @@ Theorem S11_checked Row (v : Row -> nat -> R) d C : 0 <= C -> (forall r j, 0 <= 
   sensitivity AddRemove v (norm (upto d)) C /\ sensitivity ReplaceOne v (norm (upto d)) (sqrt 2 * C).
 Proof. intros P N H; apply cone_of_nonnegative; try easy; intros; now apply norm_le. Qed.
 
+(* Two rows along different columns reach the bounds. *)
+Theorem S11_reached : forall d C, (2 <= d)%nat -> 0 <= C ->
+  let v (r j : nat) := C * vertex r j in
+  reached AddRemove v (norm (upto d)) C /\ reached ReplaceOne v (norm (upto d)) (sqrt 2 * C).
+Proof.
+  intros d C H P v.
+  assert (D : forall r r', (r < d)%nat -> dot (upto d) (v r) (v r') = C * C * vertex r r').
+  { intros r r' L; rewrite <- (vertex_dot d r r' L); unfold dot, v; rewrite <- sum_scale.
+    apply sum_eq; intros; ring. }
+  apply (reached_by_rows _ v 0%nat 1%nat); [easy | | |]; rewrite D by lia; unfold vertex; cbn; ring.
+Qed.
 (* A basis of p orthonormal columns b_0, ..., b_(p-1) of length d. *)
 Definition orthonormal (d p : nat) (b : nat -> nat -> R) : Prop :=
   forall c c', In c (upto p) -> In c' (upto p) -> dot (upto d) (b c) (b c') = vertex c c'.

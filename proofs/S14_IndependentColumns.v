@@ -8,7 +8,7 @@
 
    Relied on by: `ProductMixture` of src/dpem/plugin/product_mixture.py, `MixtureTables` of
    src/dpem/statistics/mixture_tables.py. *)
-From DPEM Require Import Tables Constants.
+From DPEM Require Import Tables S01_Counts Constants.
 
 (* The share of component k, entry e of the features of column c, and the flag of column c. *)
 Inductive product_entry := Share (k : nat) | Feature (k c e : nat) | Flag (k c : nat).
@@ -115,4 +115,22 @@ Proof.
   apply S14_tables_of_a_mixture; try easy; try (apply pow_le; lra).
   - intros; now apply S14_expectation.
   - intros; now apply S14_expectation.
+Qed.
+
+(* Disjoint responsibilities reach the bounds: every column in its first category. *)
+Theorem S14_reached : forall K m, (2 <= K)%nat ->
+  let s := product 1 vertex (fun _ _ _ => vertex 0) (fun _ _ => 0) in
+  reached AddRemove s (norm (product_index K m 0 (fun _ => 1%nat))) (sqrt (1 + INR m)) /\
+  reached ReplaceOne s (norm (product_index K m 0 (fun _ => 1%nat))) (sqrt 2 * sqrt (1 + INR m)).
+Proof.
+  intros K m H s; pose proof (pos_INR m).
+  assert (D : forall r, (r < K)%nat -> dot (product_index K m 0 (fun _ => 1%nat)) (s r) (s r) = 1 + INR m).
+  { intros r L; unfold s; rewrite product_square.
+    rewrite (sum_eq _ _ (fun k => (1 + INR m) * (vertex r k * vertex r k))).
+    - rewrite sum_scale; fold (dot (upto K) (vertex r) (vertex r)); rewrite vertex_dot by easy.
+      unfold vertex; rewrite Nat.eqb_refl; ring.
+    - intros k; rewrite (sum_eq (upto m) _ (fun _ => 1)) by (intros; unfold dot, vertex; cbn; ring).
+      rewrite sum_const; unfold upto at 1; rewrite seq_length; unfold dot; cbn; ring. }
+  apply (reached_by_rows _ s 0%nat 1%nat); [apply sqrt_pos | | |]; rewrite ?D by lia; rewrite ?sqrt_sqrt by lra; try ring.
+  apply sum_zero; intros [[|[|k]] | [|[|k]] c e | [|[|k]] c] _; unfold s, product, vertex; cbn; ring.
 Qed.

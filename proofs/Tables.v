@@ -92,6 +92,22 @@ Theorem cone_of_nonnegative {Row I} (index : list I) (s : Row -> I -> R) c : 0 <
   sensitivity AddRemove s (norm index) c /\ sensitivity ReplaceOne s (norm index) (sqrt 2 * c).
 Proof. intros C H P; apply cone; try easy; intros; now apply dot_nonneg. Qed.
 
+(* Two rows whose vectors have norm C and are orthogonal reach both bounds of the cone. *)
+Lemma reached_by_rows {Row I} (index : list I) (s : Row -> I -> R) r r' c : 0 <= c ->
+  dot index (s r) (s r) = c * c -> dot index (s r') (s r') = c * c -> dot index (s r) (s r') = 0 ->
+  reached AddRemove s (norm index) c /\ reached ReplaceOne s (norm index) (sqrt 2 * c).
+Proof.
+  intros C A B D; split.
+  - exists [r], []; split; [now apply row_removed with r []|].
+    rewrite (norm_eq index _ (s r)) by (intros; unfold move, total; cbn; ring).
+    unfold norm; rewrite A; now apply sqrt_square.
+  - exists [r], [r']; split; [now apply row_replaced with r r' []|].
+    rewrite (norm_eq index _ (fun i => s r i - s r' i)) by (intros; unfold move, total; cbn; ring).
+    unfold norm; rewrite dot_minus, A, B, D.
+    replace (c * c + c * c - 2 * 0) with (2 * (c * c)) by ring.
+    rewrite sqrt_mult_alt by lra; f_equal; now apply sqrt_square.
+Qed.
+
 (* A size that is never larger has a sensitivity that is never larger. *)
 Lemma sensitivity_of_smaller {Row I J} how (s : Row -> I -> R) (s' : Row -> J -> R) size size' c :
   (forall t t', size' (move s' t t') <= size (move s t t')) ->
