@@ -19,7 +19,11 @@ import pytest
 from dpem import _compiled
 from dpem.engines.totals import IntegerTotal
 from dpem.privacy.neighbours import Adjacency
+from dpem.statistics import gaussian
 from dpem.statistics.base import CompiledStatistic, TensorStatistic
+from dpem.statistics.gaussian import COVARIANCES, RESPONSIBILITY_BITS, FrameMoments
+from dpem.statistics.gaussian_missing import IncompleteMoments
+from dpem.statistics.simple import SQUARED_BITS
 from support.statements import STATEMENTS
 
 ROOT = Path(__file__).parents[2]
@@ -28,11 +32,14 @@ HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 
 def backends(statistic):
-    """Return the programs that compute a statistic: NumPy, compiled, and tensors if PyTorch is installed."""
+    """Return the programs that compute a statistic: NumPy, compiled, and tensors if PyTorch is installed.
+
+    Tensors have no missing cells.
+    """
     yield "numpy"
     if isinstance(statistic, CompiledStatistic):
         yield "compiled"
-    if isinstance(statistic, TensorStatistic) and HAS_TORCH:
+    if HAS_TORCH and isinstance(statistic, TensorStatistic) and not isinstance(statistic, IncompleteMoments):
         yield "tensor"
 
 
@@ -134,6 +141,95 @@ def test_released_sums_without_low_bits_move_by_at_most_the_bound(statement):
         charged = Fraction(statistic.sensitivity(Adjacency.REPLACE_ONE))
         for first, second in itertools.combinations(released, 2):
             assert size(first - second) <= charged**2
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=str)
+def test_noise_beside_a_diagonal_is_at_least_that_of_the_theorem(statement):
+    """`noise_beside`: relative noise is 1, or w with w^2 >= 1/2 and next to nothing above it."""
+    for noise in set(noise_of(statement.statistic)) - {1}:
+        assert Fraction(1, 2) <= noise**2 < Fraction(1, 2) + Fraction(1, 2**50)
+
+
+# -- the checks in integers on which the theorems rest ----------------------------------------------------
+
+
+def moments(covariance="full"):
+    """Return moments in frames with one component."""
+    return next(
+        one.statistic
+        for one in STATEMENTS
+        if type(one.statistic) is FrameMoments and one.statistic.covariance == covariance
+    )
+
+
+@pytest.mark.parametrize("excess", [-1, 0, 1, 2])
+def test_a_row_beyond_the_norm_counts_as_zero(excess):
+    """`S9_checked`: |psi|^2 <= 4^13 including its first entry, also if clipping in floats had failed."""
+    statistic = moments()
+    room = 4**SQUARED_BITS - int(statistic.count_units) ** 2
+    psi = integer_vector(room + excess)
+    z = psi / statistic.per_unit
+    on_grid = statistic._onto_grid(z, np.zeros(1))  # as if the row were short
+    assert np.array_equal(on_grid, psi if excess <= 0 else 0 * psi)
+
+
+def integer_vector(squared):
+    """Return four integers (4, 1) whose squares sum to a number."""
+    for first in range(math.isqrt(squared), 0, -1):
+        rest = squared - first * first
+        for others in itertools.product(range(math.isqrt(rest) + 1), repeat=2):
+            left = rest - dot(others, others)
+            if left >= 0 and math.isqrt(left) ** 2 == left:
+                return np.array([first, *others, math.isqrt(left)], dtype=float)[:, None]
+    raise AssertionError(squared)
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_responsibilities_beyond_their_bound_count_as_zero(covariance):
+    """`bounded_norm` and, for a tied covariance, `bounded_sum`: also if softmax had failed."""
+    one = 2.0**RESPONSIBILITY_BITS
+    g = np.array([[one, one, 0.6 * one, one, np.nan], [0.0, 1.0, 0.6 * one, one / 4, 0.0]]) / one
+    with patch.object(gaussian, "softmax", lambda _: (g.copy(), None, None)):
+        kept = moments(covariance)._responsibilities(np.zeros((2, 5)))
+    limits = kept.sum(axis=0) <= one if covariance == "tied" else (kept**2).sum(axis=0) <= one**2
+    assert limits.all()
+    assert kept[0, 0] == one
+    assert (kept[:, [1, 3, 4]] == 0).all()
+    assert (kept[0, 2] > 0) == (covariance != "tied")
+
+
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_rows_with_missing_cells_are_checked_by_the_formula_of_the_theorem(covariance):
+    """`squared_norm` of proofs/S13_MissingCells.v, at the border of 4^26, for any integers."""
+    statistic = next(
+        one.statistic
+        for one in STATEMENTS
+        if type(one.statistic) is IncompleteMoments and one.statistic.covariance == covariance
+    )
+    rng = np.random.default_rng(1)
+    s2 = int(statistic.count_units) ** 2
+    n, d, q = 400, 3, 2
+    length = rng.uniform(0.3, 1.0, n) * 2**SQUARED_BITS
+    psi, null = rng.normal(size=(d, n)), rng.normal(size=(q, d, n))
+    psi = np.rint(psi / np.linalg.norm(psi, axis=0) * length)
+    null = np.rint(null * rng.uniform(0.0, 2000, n))
+    fits = statistic._within_norm(psi, null, np.arange(n))
+    expected = []
+    for i in range(n):
+        z, vectors = psi[:, i].astype(int).tolist(), null[:, :, i].astype(int).tolist()
+        square = dot(z, z)
+        if covariance == "spherical":
+            norm = s2**2 + 2 * s2 * square + (square + sum(dot(v, v) for v in vectors)) ** 2
+        else:
+            norm = (s2 + square) ** 2 + 2 * sum(dot(z, v) ** 2 for v in vectors)
+            norm += sum(dot(v, w) ** 2 for v in vectors for w in vectors)
+        expected.append(norm <= 16**SQUARED_BITS and square <= 4**SQUARED_BITS)
+    assert fits.tolist() == expected
+    assert 20 < sum(expected) < n - 20
+
+
+def dot(a, b):
+    return sum(x * y for x, y in zip(a, b, strict=True))
 
 
 def test_every_statement_names_a_theorem():

@@ -55,15 +55,15 @@ def definitions(path, *names, source=None, **environment):
     return types.SimpleNamespace(**space)
 
 
-def counterexample(premises, claim, milliseconds=20_000):
+def counterexample(premises, claim, limit=500_000_000):
     """Return None if the premises imply the claim for all values, otherwise values that refute it."""
     solver = z3.Solver()
-    solver.set("timeout", milliseconds)
+    solver.set("rlimit", limit)
     solver.add(*premises)
     assert solver.check() == z3.sat, "no value satisfies the premises"
     solver.add(z3.Not(claim))
     verdict = solver.check()
-    assert verdict != z3.unknown, "z3 ran out of time"
+    assert verdict != z3.unknown, "z3 gave up"
     if verdict == z3.unsat:
         return None
     model = solver.model()
