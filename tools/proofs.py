@@ -111,8 +111,8 @@ def relied_on_by(path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """Return the beginning of the hash of a file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    """Return the beginning of the hash of a file, whatever its line ends."""
+    return hashlib.sha256(path.read_text(encoding="utf-8").encode()).hexdigest()[:12]
 
 
 def table(axioms: dict[tuple[str, str], str]) -> str:
