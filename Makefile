@@ -14,7 +14,7 @@ define test_end
 endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff z3-solver
 
-.PHONY: demo test quick core lint prove readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-speed \
+.PHONY: demo test quick core lint prove readability check coverage mutants mutants-ties format wheel docs bench bench-kmeans bench-mixture bench-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale bench-threads audit fuzz picture ends lock clean help
 
 help:            ## list the targets
@@ -96,6 +96,9 @@ build/cosmic-ray/.ready: $(READY)
 
 mutants: build/cosmic-ray/.ready  ## list changes of the privacy core that no test notices (hours; an interrupted run continues)
 	$(BIN)/python benchmarks/mutants/run.py $(BENCH_ARGS)
+
+mutants-ties: $(READY)  ## list changes of the integer core that the ties of its proofs notice (20 minutes)
+	$(BIN)/python benchmarks/mutants/ties.py $(BENCH_ARGS)
 
 bench: $(READY)  ## speed of the noise, compared with numpy and OpenDP
 	$(BIN)/python benchmarks/noise.py
@@ -186,7 +189,7 @@ build/gpu/.ready: $(READY)
 	touch $@
 
 test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU if there is one
-	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu
+	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu tests/proofs/test_statements.py
 
 bench-threads: $(READY)  ## seconds of whole fits on 1 to 16 threads (10 minutes on 16 cores)
 	$(BIN)/python benchmarks/threads.py $(BENCH_ARGS)
