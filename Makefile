@@ -41,7 +41,7 @@ check: $(READY)  ## only the tests
 
 # The privacy core, all property and statistical tests, and every estimator with every row source: a tenth of the
 # time of all tests. Add the tests of a change with PYTEST_ARGS.
-CORE := tests/privacy tests/property tests/statistical tests/row_statistics tests/fitting tests/gate/test_gate.py \
+CORE := tests/privacy tests/proofs tests/property tests/statistical tests/row_statistics tests/fitting tests/gate/test_gate.py \
   tests/gate/test_interrupts.py tests/engines/test_conformance.py tests/estimator/test_kept_files.py \
   tests/estimator/test_persons.py tests/plugin/test_memory.py tests/planner tests/test_api.py \
   tests/test_architecture.py tests/test_figures.py tests/test_files.py src/dpem/privacy README.md
