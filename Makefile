@@ -15,7 +15,7 @@ endef
 END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff z3-solver
 
 .PHONY: demo test quick core lint prove readability check coverage mutants mutants-ties format wheel docs bench bench-kmeans bench-mixture bench-speed \
-  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale bench-threads audit fuzz picture ends lock clean help
+  bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale bench-threads bench-growth audit fuzz picture ends lock clean help
 
 help:            ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -193,6 +193,10 @@ test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU if there is one
 
 bench-threads: $(READY)  ## seconds of whole fits on 1 to 16 threads (10 minutes on 16 cores)
 	$(BIN)/python benchmarks/threads.py $(BENCH_ARGS)
+
+bench-growth: $(READY)  ## time and memory against rows, columns and components (half an hour on 16 cores)
+	$(BIN)/python benchmarks/growth.py $(BENCH_ARGS)
+	$(BIN)/python benchmarks/growth.py --results
 
 bench-scale: $(READY)  ## speed from memory, files, Dask and Spark, and a table larger than memory (half an hour)
 	$(BIN)/python benchmarks/scale.py $(BENCH_ARGS)

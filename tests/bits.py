@@ -21,6 +21,7 @@ import dpem
 from dpem import registry
 from dpem.audit.subject import subject_of
 from dpem.estimator.trials import mixed_table
+from dpem.statistics.gaussian import COVARIANCES
 from dpem.testing import insecure_noise, record
 from support.estimators import BY_ADD_REMOVE, ESTIMATORS
 from support.sources import LOCAL
@@ -107,6 +108,7 @@ def cases():
             found[f"{name}, {source}"] = (run, None)
     rng = np.random.default_rng(0)
     wide = rng.normal(0, 0.1, (20_000, 24)) + 0.1 * rng.integers(0, 4, (20_000, 1))
+    holes = np.where(rng.random(wide[:, :12].shape) < 0.2, np.nan, wide[:, :12])
     for n_jobs in (1, 2):
         common = {"epsilon": 2.0, "data_norm": 2.0, "random_state": 0, "n_jobs": n_jobs}
         for name, make in {
@@ -121,6 +123,12 @@ def cases():
             ),
         }.items():
             found[f"{name}, 20,000 rows, n_jobs {n_jobs}"] = (lambda make=make: make().fit(wide), wide[:100])
+        for kind in COVARIANCES:
+
+            def run(common=common, kind=kind):
+                return dpem.GaussianMixture(5, covariance_type=kind, missing="em", **common).fit(holes)
+
+            found[f"GaussianMixture, {kind}, missing cells, n_jobs {n_jobs}"] = (run, holes[:100])
     return found
 
 

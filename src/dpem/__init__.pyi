@@ -11,6 +11,7 @@ from .checking import check_table as check_table
 from .data.scaler import BoundsScaler as BoundsScaler
 from .data.schema import Schema as Schema
 from .data.sources.files import Files as Files
+from .data.sources.on_device import OnDevice as OnDevice
 from .gate.resume import resumable as resumable
 from .loading import load as load
 from .measures.bounds import private_bounds as private_bounds

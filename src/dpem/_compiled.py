@@ -1,7 +1,8 @@
 """Compiled kernels (the extra `fast`): whether they are available, and how they are compiled.
 
-A kernel returns the same bits as the NumPy code that it replaces. It runs outside the interpreter's lock, so
-that threads do not wait for each other. Modules of kernels import numba, and are imported when first used.
+A kernel over rows returns the same bits as the NumPy code that it replaces. It runs outside the interpreter's
+lock, so that threads do not wait for each other. Modules of kernels import numba, and are imported when first
+used.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ def _sources_of_kernels() -> str:
     here = Path(__file__).parent
     files = [
         *sorted(here.glob("statistics/kernels/*.py")),
-        *(here / name for name in ("_compiled.py", "data/grid_kernel.py", "data/domain.py")),
+        *(here / name for name in ("_compiled.py", "data/cell_kernel.py", "data/grid_kernel.py")),
+        *(here / name for name in ("data/domain.py", "models/table/descent_kernel.py")),
         *(here / "statistics" / name for name in ("softmax.py", "missing_cells.py")),
     ]
     return hashlib.sha256(b"\0".join(file.read_bytes() for file in files)).hexdigest()

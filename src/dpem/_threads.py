@@ -19,7 +19,7 @@ from dpem import _validate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["one_thread", "thread_count"]
+__all__ = ["limit_this_thread", "one_thread", "thread_count"]
 
 
 @lru_cache(maxsize=1)
@@ -72,19 +72,32 @@ _SHARED = _SharedPools()
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread inside the block."""
-    libraries = _controller().lib_controllers
-    # OpenMP has one limit for each thread of the process; BLAS with its own threads has one for all.
-    own = [lib for lib in libraries if "openmp" in (lib.user_api, getattr(lib, "threading_layer", ""))]
+    own = _with_own_limits()
     before = [(library, library.num_threads) for library in own]
-    _SHARED.enter([library for library in libraries if library not in own])
+    _SHARED.enter([library for library in _controller().lib_controllers if library not in own])
     try:
-        for library in own:
-            library.set_num_threads(1)
+        limit_this_thread()
         yield
     finally:
         for library, number in before:
             library.set_num_threads(number)
         _SHARED.leave()
+
+
+def limit_this_thread() -> None:
+    """Limit OpenMP to one thread for calls from this thread, until it ends."""
+    for library in _with_own_limits():
+        library.set_num_threads(1)
+
+
+@lru_cache(maxsize=1)
+def _with_own_limits() -> list[Any]:
+    """Return OpenMP, which has a limit for each thread; BLAS with its own threads has one for all."""
+    return [
+        library
+        for library in _controller().lib_controllers
+        if "openmp" in (library.user_api, getattr(library, "threading_layer", ""))
+    ]
 
 
 def thread_count(n_jobs: int | None) -> int:

@@ -198,6 +198,7 @@ def valid_arguments(tmp_path):
         "cap_epsilon": 1.0,
         "centers": charged.cluster_centers_,
         "charge": charged.charge_,
+        "data": ROWS,
         "delta": 1e-6,
         "description": {"rows_per_person": 1, "person": None},
         "epsilon": 1.0,

@@ -6,7 +6,7 @@ import torch
 
 import dpem
 from dpem.data import Domain, TableRows
-from dpem.engines import LocalEngine, engine_for, open_rows, torch_device
+from dpem.engines import LocalEngine, device_rows, engine_for, open_rows, torch_device
 from dpem.errors import EngineError, ExactArithmeticError, InvalidArgumentError
 from dpem.statistics import kernels_torch as device_sums
 from dpem.statistics import simple as queries
@@ -64,14 +64,14 @@ def test_grid_rows_equal_those_of_numpy(n, d, bounded, device):
 )
 def test_moments_of_components_equal_those_in_memory(n, d, m, covariance, fused, device, monkeypatch):
     monkeypatch.setattr(device_sums, "FUSED", fused)
-    monkeypatch.setattr(torch_device, "_BLOCK_CELLS", 1 << 14)  # use several blocks
+    monkeypatch.setattr(device_rows, "_block_cells", lambda _: 1 << 14)  # use several blocks
     statistic = FrameMoments(components(m, d), max(1, m - 1), covariance, np.sqrt(d + 2), 0.5)
     same_sum(statistic, rows(n, d), Domain.from_arguments(d, data_norm=1.0), device)
 
 
 @pytest.mark.parametrize(("n", "d"), [(1, 1), (3000, 2), (9000, 12)])
 def test_sums_of_rows_and_cells_equal_those_in_memory(n, d, device, monkeypatch):
-    monkeypatch.setattr(torch_device, "_BLOCK_CELLS", 1 << 14)
+    monkeypatch.setattr(device_rows, "_block_cells", lambda _: 1 << 14)
     X, domain = rows(n, d), Domain.from_arguments(d, data_norm=1.0)
     points = np.rint(RNG.normal(0, 2.0**21, (5, d)))
     axes = np.rint(np.linalg.qr(RNG.normal(size=(d, d)))[0][: min(d, 3)] * 2.0**20)

@@ -373,11 +373,11 @@ def test_an_interrupted_fit_leaves_the_old_model_complete(tmp_path, monkeypatch)
     model = FactorAnalysis(1, epsilon=1.0, data_norm=1.0).fit(X)
     before = dict(vars(model))
 
-    def interrupt(draws, n_threads):
-        next(iter(draws))
+    def interrupt(redrawn, draw, *_):
+        redrawn(draw(2))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpem.models.factor_analysis.estimator.deviations_of_draws", interrupt)
+    monkeypatch.setattr("dpem.models.factor_analysis.estimator.deviations_of_stacks", interrupt)
     model.set_params(epsilon=8.0, ledger=ledger)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(X)

@@ -1,6 +1,7 @@
 """Synthetic tables: fidelity, guarantee, types, hostile tables, prediction, imputation, files."""
 
 import copy
+import dataclasses
 import functools
 import itertools
 import warnings
@@ -14,9 +15,11 @@ from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 import dpem
-from dpem import MixedMixture, Schema
+from dpem import MixedMixture, Schema, _compiled
 from dpem.errors import InvalidArgumentError, ModelFileError, WeakSignalWarning
-from dpem.models.table.pairs import PairEvidence, _Search
+from dpem.gate.progress import Progress
+from dpem.models.table import descent_kernel
+from dpem.models.table.pairs import PairEvidence, _Search, fit_pairs
 from dpem.testing import insecure_noise, record, replay
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -662,6 +665,32 @@ def test_the_gradient_agrees_with_finite_differences(parts):
         shift -= shift.mean()
         numeric = objective(tables, weights + 1e-5 * shift) - objective(tables, weights - 1e-5 * shift)
         assert (by_weights * shift).sum() == pytest.approx(numeric / 2e-5, rel=2e-3, abs=1e-2)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_compiled_descent_takes_the_steps_of_numpy(parts, k):
+    """Up to rounding in single precision, which grows with the steps."""
+    known = evidence(parts)
+    start = _Search(known, k, 0.05, 0, 3).run()
+    for steps, error in ((20, 1e-5), (100, 1e-4)):
+        search = _Search(known, k, 0.05, steps, 3)
+        one, other = search.run(), dataclasses.replace(search, kernels=descent_kernel).run()
+        np.testing.assert_allclose(other.tables, one.tables, rtol=0, atol=error)
+        np.testing.assert_allclose(other.weights, one.weights, rtol=0, atol=error)
+        assert abs(one.tables - start.tables).max() > 30 * error  # so that the comparison can fail
+        assert k * parts == 1 or abs(one.weights - start.weights).max() > 30 * error
+
+
+def test_searches_do_not_depend_on_the_number_of_threads():
+    """Compiled searches run on all threads, and each has a seed of its own."""
+    known = evidence(2)
+    with _compiled.for_any_size():
+        found = [fit_pairs(known, 3, np.random.RandomState(0), jobs, Progress("", 0)) for jobs in (1, 2, 16)]
+    for components, smoothing in found[1:]:
+        assert smoothing == found[0][1]
+        np.testing.assert_array_equal(components.tables, found[0][0].tables)
+        np.testing.assert_array_equal(components.weights, found[0][0].weights)
 
 
 def test_thinned_halves_are_independent_and_add_up():

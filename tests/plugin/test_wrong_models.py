@@ -18,7 +18,7 @@ from dpem import ExponentialFamily, PrivateEM, Schema
 from dpem.data import TableGrid
 from dpem.errors import InvalidArgumentError, NoLedgerWarning
 from dpem.plugin import clipped as clipped_statistic
-from dpem.plugin.clipped import ClippedStatistic, encoded_rows, read_only
+from dpem.plugin.clipped import ClippedStatistic, EncodedRows, read_only
 from dpem.testing import record, replay
 
 RELATIONS = ["replace_one", "add_remove"]
@@ -282,7 +282,7 @@ def test_encoded_rows_are_clipped_to_the_ball():
             return np.array([row[0] * 1e9, 0.5, np.nan_to_num(row[1])]) if row[0] > 0 else np.zeros(3)
 
     grid = TableGrid(SCHEMA)
-    encode = encoded_rows(Wild(), grid, 3)
+    encode = EncodedRows(Wild(), grid, 3)
     rows = grid.to_grid(np.random.default_rng(0).uniform(-1, 1, (2, 50)))
     encoded = encode(rows)
     assert ((encoded**2).sum(axis=0) <= 4.0**24).all()

@@ -18,7 +18,7 @@ from dpem.engines.base import grid_rows
 from dpem.statistics.contingency import Histograms, PairTables
 from dpem.statistics.frame_sizes import FrameSizes
 from dpem.statistics.gaussian import COVARIANCES, FrameMoments, GaussianComponents
-from dpem.statistics.gaussian_missing import IncompleteMoments
+from dpem.statistics.gaussian_missing import CentredMoments, IncompleteMoments
 from dpem.statistics.mixture_tables import MixtureTables
 from dpem.statistics.simple import (
     BoxHistogram,
@@ -31,7 +31,7 @@ from dpem.statistics.simple import (
 )
 
 # Released once or on few columns, or sums of rows that other statistics have completed.
-WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "CentredMoments", "JointStatistic"}
+WITHOUT_KERNEL = {"CountedRows", "IntervalSum", "JointStatistic"}
 SIZES = (1, 2, 255, 256, 257, 4097)
 
 
@@ -115,6 +115,8 @@ def cases():
                 scale = max(0.35, 0.6 * d**-0.25) * clip
                 statistic = IncompleteMoments(gaussians(rng, d, 4), 3, covariance, clip, scale)
                 yield statistic, np.where(rng.random(rows.shape) < 0.3, np.nan, rows)
+                alone = FrameMoments(gaussians(rng, d, 1), 1, covariance, clip, scale)
+                yield CentredMoments(alone), np.where(rng.random(rows.shape) < 0.3, np.nan, rows)
         if d > 4:
             for cls in (Histograms, PairTables, MixtureTables):
                 for statistic in tables(rng, d, cls):
@@ -170,6 +172,12 @@ def test_every_statistic_has_a_kernel_or_is_named_as_an_exception():
     assert set(statistics) - compiled == WITHOUT_KERNEL
 
 
+def _single(grid, columns):
+    out = np.full(columns.shape, 77, dtype=np.float32)
+    grid.write_single(columns, grid_kernel, out)
+    return out
+
+
 @pytest.mark.parametrize(
     "arguments", [{"data_norm": 1.0}, {"bounds": (-1, 2)}, {"bounds": (-1, 2), "keep_distances": False}]
 )
@@ -184,10 +192,10 @@ def test_the_compiled_grid_has_the_bits_of_numpy(d, arguments):
     rows[:, 50::97] = 0.0
     for grid in (domain, IncompleteRows(domain)):
         expected = grid.to_grid(rows)
-        assert np.array_equal(grid.to_single(rows, grid_kernel), expected, equal_nan=True)
+        assert np.array_equal(_single(grid, rows), expected, equal_nan=True)
         by_row = np.ascontiguousarray(rows.T)
         for start, stop in ((0, 256), (256, 3000)):
-            part = grid.to_single(by_row[start:stop].T, grid_kernel)
+            part = _single(grid, by_row[start:stop].T)
             assert np.array_equal(part, expected[:, start:stop], equal_nan=True)
 
 
@@ -203,7 +211,7 @@ def test_cells_of_a_table_have_the_bits_of_numpy():
     cells = np.random.default_rng(0).normal(2, 8, (3, 1000))
     cells[:, :6] = [np.nan, np.inf, -np.inf, -0.0, 0.5, 2.5]
     grid = TableGrid(schema)
-    assert np.array_equal(grid.to_single(cells, grid_kernel), grid.to_grid(cells), equal_nan=True)
+    assert np.array_equal(_single(grid, cells), grid.to_grid(cells), equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", ["array", "transposed", "frame", "columns", "float32", "one column"])

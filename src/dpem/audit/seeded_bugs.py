@@ -20,7 +20,7 @@ import numpy as np
 from dpem import _compiled
 from dpem.audit import obligations
 from dpem.data import Domain, TableRows
-from dpem.data.column import READ, UNREADABLE, Column
+from dpem.data.column import READ, UNREADABLE
 from dpem.data.sources import persons
 from dpem.engines.local import LocalEngine
 from dpem.fitting.centres import LloydModel
@@ -347,15 +347,18 @@ def _last_chunk_twice() -> list[Any]:
 
 def _cells_read_by_their_block() -> list[Any]:
     """Round all numbers of a block if one of its cells is not a number."""
-    sound = Column.parse
+    sound = TableRows.block
 
-    def parse(self: Column, cells: Any) -> Any:
-        values, found = sound(self, cells)
-        if (found == UNREADABLE).any():
-            values = np.where(found == READ, np.rint(values), values)
-        return values, found
+    def block(self: TableRows) -> Any:
+        values = sound(self)
+        if self.schema is not None and not self._of_findings:
+            found = sound(self.of_findings())
+            for j, column in enumerate(self.schema.columns):
+                if column.is_number and (found[j] == UNREADABLE).any():
+                    values[j] = np.where(found[j] == READ, np.rint(values[j]), values[j])
+        return values
 
-    return [patch.object(Column, "parse", parse)]
+    return [patch.object(TableRows, "block", block)]
 
 
 # -- persons -----------------------------------------------------------------------------------------------

@@ -23,12 +23,15 @@ if TYPE_CHECKING:
     from dpem.data.cell_format import CellFormat
 
 __all__ = [
+    "Spellings",
     "as_bytes",
     "category_key",
     "codes",
     "is_arrow",
     "is_null",
     "numbers_of",
+    "pa_array",
+    "places_of",
     "read_distinct",
     "suppress_errors",
 ]
@@ -106,6 +109,39 @@ def read_distinct(cells: Any, read: Callable[[Any], float]) -> NDArray[np.float6
         code = dict(zip(texts, found, strict=True))
         return np.array([code[cell] for cell in cells], dtype=np.float64)
     return _one_by_one(cells, read)
+
+
+class Spellings:
+    """Texts that are searched for in Arrow text; the last one is a null."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        texts = [word.encode(errors="replace") for word in dict.fromkeys([*words, ""])]
+        self.cells = np.array([*dict.fromkeys(texts), None], dtype=object)
+        self._arrow: dict[Any, Any] = {}
+
+    def of_type(self, kind: Any) -> Any:
+        """Return the texts as an Arrow array."""
+        if kind not in self._arrow:
+            self._arrow[kind] = pa_array(self.cells, kind)
+        return self._arrow[kind]
+
+
+def places_of(cells: Any, spellings: Spellings) -> tuple[NDArray[np.int32], NDArray[np.intp]]:
+    """Return the place of each cell of an Arrow array among texts, and the numbers of the other cells."""
+    from pyarrow import compute  # noqa: PLC0415  (installed, because the cells come from it)
+
+    places = compute.index_in(cells, value_set=spellings.of_type(cells.type))
+    if not places.null_count:
+        return places.to_numpy(), np.empty(0, dtype=np.intp)
+    others = np.flatnonzero(places.is_null().to_numpy(zero_copy_only=False))
+    return places.fill_null(0).to_numpy(), others
+
+
+def pa_array(cells: Any, kind: Any = None) -> Any:
+    """Return an Arrow array."""
+    import pyarrow as pa  # noqa: PLC0415  (slow to import)
+
+    return pa.array(cells, kind)
 
 
 def category_key(cell: Any) -> str:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpem.data.cell_format import CellFormat
-from dpem.data.cells import category_key, codes, is_arrow, is_null, numbers_of, read_distinct
+from dpem.data.cells import (
+    Spellings,
+    as_bytes,
+    category_key,
+    codes,
+    is_arrow,
+    is_null,
+    numbers_of,
+    pa_array,
+    places_of,
+    read_distinct,
+)
 from dpem.data.times import TIMES, array_steps, text_of_steps, time_steps
 from dpem.errors import InvalidArgumentError
 
@@ -94,9 +105,9 @@ class Column:
     def __post_init__(self) -> None:
         # If only rows filled these caches, a pickle would reveal whether the table has rows.
         if self.is_number:
-            self._na_numbers  # noqa: B018
+            self.na_numbers  # noqa: B018
         else:
-            self._codes  # noqa: B018
+            self.codes_of_keys  # noqa: B018
 
     @property
     def is_number(self) -> bool:
@@ -160,7 +171,8 @@ class Column:
         return f"Expected public {what} for column {self.name!r}, got none. Declare {what}, {remedy}."
 
     @cached_property
-    def _codes(self) -> dict[str, int]:
+    def codes_of_keys(self) -> dict[str, int]:
+        """The code of each category, by its `category_key`; of a boolean, by words in lower case."""
         if self.kind == "boolean":
             return self.cell_format.codes()
         found = {category_key(category): code for code, category in enumerate(self.categories or ())}
@@ -170,7 +182,7 @@ class Column:
         return found
 
     @property
-    def _fallback(self) -> float:
+    def fallback(self) -> float:
         """The replacement of an unreadable or unknown cell; NaN means missing."""
         if self.missing and (self.is_number or self.outside == "missing"):
             return math.nan
@@ -180,14 +192,14 @@ class Column:
             return float(np.rint(middle)) if self.is_whole else middle
         if self.kind == "boolean":
             return float(category_key(self.outside) == "true")
-        return float(self._codes[category_key(self.outside)])
+        return float(self.codes_of_keys[category_key(self.outside)])
 
     def parse(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
         """Parse cells to numbers or codes (NaN for missing cells), and return a finding for each cell.
 
         The finding is READ, MISSING (cells may be missing), ABSENT (missing, but cells may not be),
         UNREADABLE, OUTSIDE the categories, BELOW or ABOVE the bounds. No cell raises, and no cell influences
-        another.
+        another. `dpem.data.stored_cells` does the same for cells that are stored as numbers.
 
         Examples
         --------
@@ -196,12 +208,36 @@ class Column:
         >>> age.parse(np.array([31, "47", 180, None, "old"], dtype=object))
         (array([ 31.,  47., 120.,  nan,  nan]), array([0, 0, 6, 1, 3], dtype=int8))
         """
-        null = is_null(cells)
-        found = np.zeros(len(null), dtype=np.int8)
+        if not is_arrow(cells) or self.is_number:
+            return self.parse_each(cells)
+        values, found = np.empty((2, len(cells)))
+        self.parse_into(values, cells, findings=False)
+        self.parse_into(found, cells, findings=True)
+        return values, found.astype(np.int8)
+
+    def parse_into(self, row: NDArray[np.float64], cells: Any, *, findings: bool) -> None:
+        """Write the values of cells, or the findings about them, to a row of a block."""
+        if is_arrow(cells) and not self.is_number:
+            spelled, *parsed = self._spellings
+            places, others = places_of(as_bytes(cells), spelled)
+            parsed[findings].take(places, out=row, mode="clip")
+            if len(others):
+                row[others] = self.parse_each(cells.take(pa_array(others)))[findings]
+        else:
+            row[:] = self.parse_each(cells)[findings]
+
+    def parse_each(self, cells: Any) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+        """Parse cells as `parse` does, without its faster code: the reference for it."""
         values = self._numbers(cells) if self.is_number else self._codes_of(cells)
+        if is_arrow(cells) and self.is_number:
+            null = np.isnan(values)  # no null cell is a number
+            null[null] = is_null(cells.filter(pa_array(null)))
+        else:
+            null = is_null(cells)
+        found = np.zeros(len(null), dtype=np.int8)
         if self.cell_format.na_values:
             null |= codes(cells, dict.fromkeys(self.cell_format.na_values, 1)) == 1
-            null |= np.isin(values, self._na_numbers)  # in whatever type such a number or date is stored
+            null |= np.isin(values, self.na_numbers)  # in whatever type such a number or date is stored
         unreadable = np.isnan(values)
         if self.is_number:
             low, high = self.limits
@@ -216,13 +252,31 @@ class Column:
             inside = values
             if self.outside != OTHER:  # if "other" is declared, such a cell is as declared
                 found[unreadable] = OUTSIDE if self.kind != "boolean" else UNREADABLE
-        inside[unreadable] = self._fallback
-        inside[null] = np.nan if self.missing else self._fallback
+        inside[unreadable] = self.fallback
+        inside[null] = np.nan if self.missing else self.fallback
         found[null] = MISSING if self.missing else ABSENT
         return inside, found
 
     @cached_property
-    def _na_numbers(self) -> NDArray[np.float64]:
+    def _spellings(self) -> tuple[Spellings, NDArray[np.float64], NDArray[np.float64]]:
+        """The usual spellings of categories and missing cells, and how `parse_each` parses each of them.
+
+        Arrow finds them in text by a search, outside the interpreter's lock.
+        """
+        words = [*self.codes_of_keys, *self.cell_format.na_values]
+        if self.kind == "boolean":
+            words += [form(word) for word in words for form in (str.upper, str.capitalize)]
+        words += [f"{word}.0" for word in words if word.isdigit()]
+        spelled = Spellings(words)
+        values, found = self.parse_each(spelled.cells)
+        return spelled, values, found.astype(np.float64)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the declaration alone: caches could reveal which cells were parsed."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    @cached_property
+    def na_numbers(self) -> NDArray[np.float64]:
         """The na_values of a numeric column, as numbers."""
         if not self.is_number or not self.cell_format.na_values:
             return np.empty(0)
@@ -246,7 +300,7 @@ class Column:
             if not is_arrow(cells) and cells.dtype.kind == "b":  # stored as booleans: no words to parse
                 return np.asarray(cells, dtype=np.float64)
             known = {True: 1.0, False: 0.0}
-            words = self._codes
+            words = self.codes_of_keys
             return read_distinct(
                 cells,
                 lambda cell: (
@@ -255,7 +309,7 @@ class Column:
                     else words.get(_number_key(cell, words).lower(), math.nan)
                 ),
             )
-        return codes(cells, self._codes, lambda cell: _number_key(cell, self._codes))
+        return codes(cells, self.codes_of_keys, lambda cell: _number_key(cell, self.codes_of_keys))
 
     def describe(self) -> str:
         """Describe the possible values in words."""

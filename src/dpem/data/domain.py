@@ -204,21 +204,19 @@ class Domain:
         """Norm that rounding cannot lift above 1: it moves a row by at most sqrt(d)/2 grid steps."""
         return float(1 - np.sqrt(self.n_columns) * 2.0 ** -(GRID_BITS + 1) - 2.0**-40)  # and float error
 
-    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
-        """Convert cells as `to_grid` does, compiled; single precision holds integers up to 2^24."""
-        return self._compiled_grid(columns, kernels, keep_missing=False)
+    def write_single(self, columns: NDArray[np.float64], kernels: Any, out: NDArray[np.float32]) -> None:
+        """Write cells to `out` as `to_grid` does, compiled; single precision holds integers up to 2^24."""
+        self._write_compiled(columns, kernels, out, keep_missing=False)
 
-    def _compiled_grid(
-        self, columns: NDArray[np.float64], kernels: Any, *, keep_missing: bool
-    ) -> NDArray[np.float32]:
+    def _write_compiled(
+        self, columns: NDArray[np.float64], kernels: Any, out: NDArray[np.float32], *, keep_missing: bool
+    ) -> None:
         d = self.n_columns
         low = np.full(d, -np.inf) if self.low is None else self.low
         high = np.full(d, np.inf) if self.high is None else self.high
-        grid = np.empty(columns.shape, dtype=np.float32)
         kernels.rows_to_grid(
-            columns, low, high, self.centre, self.scale, self._largest, GRID, keep_missing, grid
+            columns, low, high, self.centre, self.scale, self._largest, GRID, keep_missing, out
         )
-        return grid
 
     def to_grid_tensor(self, columns: Any) -> Any:
         """Convert a tensor on a device, as `to_grid` does."""
@@ -242,11 +240,11 @@ class Domain:
         return scaled + self.centre
 
     def clip(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Clip rows of shape (n, d) in the user's units to the bounds, or to the ball."""
+        """Clip rows of shape (..., d) in the user's units to the bounds, or to the ball."""
         if self.low is not None and self.high is not None:
             return np.minimum(np.maximum(rows, self.low), self.high)
         relative = rows - self.centre
-        norm = np.sqrt(np.nansum((relative / self.scale) ** 2, axis=1, keepdims=True))  # NaN: missing cells
+        norm = np.sqrt(np.nansum((relative / self.scale) ** 2, axis=-1, keepdims=True))  # NaN: missing cells
         return np.asarray(self.centre + relative / np.maximum(norm, 1.0))
 
     def points_to_grid(self, points: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -280,9 +278,9 @@ class IncompleteRows:
         grid[missing] = np.nan
         return grid
 
-    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
-        """Convert cells as `to_grid` does, compiled, in single precision."""
-        return self.domain._compiled_grid(columns, kernels, keep_missing=True)
+    def write_single(self, columns: NDArray[np.float64], kernels: Any, out: NDArray[np.float32]) -> None:
+        """Write cells to `out` as `to_grid` does, compiled, in single precision."""
+        self.domain._write_compiled(columns, kernels, out, keep_missing=True)
 
 
 def norm_squared(columns: NDArray[np.float64]) -> NDArray[np.float64]:

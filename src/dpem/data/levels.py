@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -179,3 +179,28 @@ class LevelGrid:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert a block of parsed cells, of shape (columns, rows), to levels."""
         return np.stack([levels.codes(cells) for levels, cells in zip(self.columns, columns, strict=True)])
+
+    def write_single(
+        self,
+        columns: NDArray[np.float64],
+        kernels: Any,  # noqa: ARG002
+        out: NDArray[np.float32],
+    ) -> None:
+        """Write cells to `out` as `to_grid` does, compiled; single precision holds all levels."""
+        from dpem.data import cell_kernel  # noqa: PLC0415  (imports numba)
+
+        cell_kernel.cells_to_levels(columns, *self._kernel_arguments, out)
+
+    @cached_property
+    def _kernel_arguments(self) -> tuple[NDArray[Any], ...]:
+        low, high = self.schema.bounds
+        sizes = np.array([[levels.n_values, levels.size] for levels in self.columns])
+        inner = [np.empty(0) if levels.is_listed else levels.edges[1:-1] for levels in self.columns]
+        starts = np.concatenate([[0], np.cumsum([len(edges) for edges in inner])])
+        return low, high, sizes, starts, np.concatenate(inner)
+
+    def to_grid_tensor(self, columns: Any) -> Any:
+        """Convert a tensor on a device, as `to_grid` does."""
+        from dpem.data import device_grid  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_grid.levels_to_grid(self, columns)

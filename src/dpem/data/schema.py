@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpem import _html, _validate
 from dpem._files import replacing
 from dpem.data.column import Column, default_outside
 from dpem.data.declarations import declared_column
+from dpem.data.stored_cells import StoredCells
 from dpem.data.table_types import did_you_mean, kinds_of_table, listed
 from dpem.errors import InvalidArgumentError
 
@@ -219,6 +221,15 @@ class Schema:
         """Lower and upper bounds of all columns: of numbers, or of the codes of categories."""
         limits = np.array([column.limits for column in self.columns], dtype=np.float64)
         return limits[:, 0], limits[:, 1]
+
+    @cached_property
+    def _stored(self) -> StoredCells:
+        """What compiled code needs to parse cells that are stored as numbers."""
+        return StoredCells.of(self.columns)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the declarations alone: the cache could reveal whether there are rows."""
+        return {name: value for name, value in vars(self).items() if name != "_stored"}
 
     def require_complete(self) -> None:
         """Raise if a column lacks bounds or categories."""

@@ -40,10 +40,11 @@ class TableGrid:
     def step(self) -> NDArray[np.float64]:
         """The size of a grid step in the units of each column."""
         low, high = self.schema.bounds
-        return np.where(self._whole & (high - low <= GRID), 1.0, (high - low) / GRID)
+        return np.where(self.whole & (high - low <= GRID), 1.0, (high - low) / GRID)
 
     @cached_property
-    def _whole(self) -> NDArray[np.bool_]:
+    def whole(self) -> NDArray[np.bool_]:
+        """Which columns hold whole numbers or codes."""
         return np.array([column.kind != "continuous" for column in self.schema.columns])
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,11 +52,15 @@ class TableGrid:
         cells = np.rint((columns - self.low[:, None]) / self.step[:, None])
         return np.minimum(np.maximum(cells, 0.0), GRID)
 
-    def to_single(self, columns: NDArray[np.float64], kernels: Any) -> NDArray[np.float32]:
-        """Convert cells as `to_grid` does, compiled; single precision holds integers up to 2^24."""
-        grid = np.empty(columns.shape, dtype=np.float32)
-        kernels.cells_to_grid(columns, self.low, self.step, GRID, grid)
-        return grid
+    def to_grid_tensor(self, columns: Any) -> Any:
+        """Convert a tensor on a device, as `to_grid` does."""
+        from dpem.data import device_grid  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return device_grid.cells_to_grid(self, columns)
+
+    def write_single(self, columns: NDArray[np.float64], kernels: Any, out: NDArray[np.float32]) -> None:
+        """Write cells to `out` as `to_grid` does, compiled; single precision holds integers up to 2^24."""
+        kernels.cells_to_grid(columns, self.low, self.step, GRID, out)
 
     def describe(self, names: Sequence[str] | None = None) -> dict[str, str]:  # noqa: ARG002
         """Return the bounds in words, for the privacy statement."""
@@ -64,4 +69,4 @@ class TableGrid:
     def to_units(self, cells: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert grid cells of shape (columns, rows) to the user's units, with whole numbers rounded."""
         units = self.low[:, None] + cells * self.step[:, None]
-        return np.where(self._whole[:, None], np.rint(units), units)
+        return np.where(self.whole[:, None], np.rint(units), units)

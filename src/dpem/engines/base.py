@@ -9,14 +9,13 @@ import numpy as np
 
 from dpem import _compiled
 from dpem._compiled import kernel_module
-from dpem._threads import one_thread
 from dpem.data.sources.memory import BLOCK_CELLS
 from dpem.data.sources.streams import StreamedRows
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -25,9 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["BlockSum", "ClusterRows", "Engine", "grid_rows", "sum_blocks"]
 
 
-# Rows in one call of a statistic. A row adds less than 2^43 to an entry, so that 64-bit sums cannot overflow.
+# Rows in one 64-bit sum, and in one call of a statistic. A row adds less than 2^43 to an entry, so that these
+# sums cannot overflow.
 # A batch of a function and a partition of a cluster may have any number of rows.
 LARGEST_BLOCK = 1 << 19
+
+
+def _empty(shape: tuple[int, int]) -> NDArray[np.float32]:
+    return np.empty(shape, dtype=np.float32)
 
 
 class BlockSum(Protocol):
@@ -85,23 +89,37 @@ class ClusterRows(StreamedRows):
         )
 
 
-def grid_rows(rows: TableRows, grid: RowGrid) -> list[NDArray[np.float32]]:
-    """Convert rows to one array of grid rows, or none; single precision holds their integers up to 2^24."""
+def grid_rows(
+    rows: TableRows, grid: RowGrid, empty: Callable[[tuple[int, int]], NDArray[np.float32]] = _empty
+) -> list[NDArray[np.float32]]:
+    """Convert rows to one array of grid rows, or none; single precision holds their integers up to 2^24.
+
+    `empty` returns memory of a shape for them.
+    """
     kernels = kernel_module("dpem.data.grid_kernel", rows.n_rows * rows.n_columns)
-    to_single = getattr(grid, "to_single", None)
-    if kernels is not None and to_single is not None:
-        return [to_single(rows.without_copy().block(), kernels)]
+    write_single = getattr(grid, "write_single", None)
+    if kernels is not None and write_single is not None:
+        columns = rows.without_copy().block()
+        out = empty(columns.shape)
+        write_single(columns, kernels, out)
+        return [out]
     blocks = [grid.to_grid(block).astype(np.float32) for block in rows.blocks()]
     return [np.concatenate(blocks, axis=1)] if len(blocks) > 1 else blocks
 
 
 def sum_blocks(statistic: BlockSum, blocks: Iterable[NDArray[np.float32]]) -> IntegerTotal:
-    """Sum a statistic over blocks of grid rows, on one BLAS thread: what every engine does with its rows."""
+    """Sum a statistic over blocks of grid rows: what every engine does with its rows, on one BLAS thread."""
     total = IntegerTotal(statistic.size)
-    with one_thread(), np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
+    recent, n_rows = np.zeros(statistic.size, dtype=np.int64), 0  # few steps under the interpreter's lock
+    with np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
         for block in blocks:
             for part in _parts(statistic, block):
-                total.add(statistic.sum_block(part))
+                if n_rows + part.shape[1] > LARGEST_BLOCK:
+                    total.add(recent)
+                    recent[:], n_rows = 0, 0
+                recent += statistic.sum_block(part)
+                n_rows += part.shape[1]
+    total.add(recent)
     return total
 
 

@@ -10,11 +10,12 @@ from dpem.data import TableRows
 from dpem.data.schema import require_schema
 from dpem.data.sources.batches import BatchRows, dataset_batches
 from dpem.data.sources.files import FileRows, Files
+from dpem.data.sources.on_device import OnDevice
 from dpem.data.sources.persons import LimitedRows
 from dpem.data.stored_types import require_types
 from dpem.engines.base import ClusterRows
 from dpem.engines.local import LocalEngine
-from dpem.errors import InvalidArgumentError
+from dpem.errors import InvalidArgumentError, MissingExtraError
 
 if TYPE_CHECKING:
     from dpem.data import RowSource, Schema
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from dpem.privacy.neighbours import Adjacency
 
 __all__ = ["engine_for", "open_rows", "rows_to_release"]
+
+_OF_EXTRAS = ("dask", "dask_expr", "pyspark", "torch")  # libraries whose rows have engines of their own
 
 
 def open_rows(
@@ -31,7 +34,7 @@ def open_rows(
 
     Parameters
     ----------
-    data : array, DataFrame, path, Files, function, Dask or Spark table, or tensor
+    data : array, DataFrame, path, Files, function, Dask or Spark table, tensor, or OnDevice
         Paths are strings or path-likes, or a list of them. A function returns an iterator of batches.
     schema : Schema, optional
         The columns to use, in order, with their types.
@@ -44,29 +47,21 @@ def open_rows(
         require_schema(schema)
     if person is not None:
         _validate.text(person, "person", "Name the column that identifies persons.")
+    if isinstance(data, OnDevice):
+        return _on_device(open_rows(data.data, schema, by_position=by_position, person=person), data.device)
     home = type(data).__module__.partition(".")[0]
     if isinstance(data, str | os.PathLike) or _is_list_of_paths(data):
         data = Files(data)
     if isinstance(data, Files):
         return FileRows(data, schema, by_position=by_position, person=person)
-    if person is not None and home in {"dask", "dask_expr", "pyspark", "torch"}:
+    if person is not None and home in _OF_EXTRAS:
         raise InvalidArgumentError(
             f"Expected a table in memory, files or batches with person={_validate.shown(person)}, got a "
             f"{type(data).__name__} of {home}. Drop each person's rows above the limit there (such as with a "
             f"window function), and pass rows_per_person= without person=."
         )
-    if home in {"dask", "dask_expr"}:
-        from dpem.engines.dask_cluster import DaskRows  # noqa: PLC0415  (an extra)
-
-        return DaskRows(data, schema, by_position=by_position)
-    if home == "pyspark":
-        from dpem.engines.spark_cluster import SparkRows  # noqa: PLC0415  (an extra)
-
-        return SparkRows(data, schema, by_position=by_position)
-    if home == "torch":
-        from dpem.engines.torch_device import TensorRows  # noqa: PLC0415  (an extra)
-
-        return TensorRows(data, schema)
+    if home in _OF_EXTRAS:
+        return _rows_of_extra(home, data, schema, by_position=by_position)
     if home == "pyarrow" and hasattr(data, "get_fragments"):
         columns = None if schema is None or by_position else schema.names
         data = dataset_batches(data, columns if columns is None or person is None else (*columns, person))
@@ -96,9 +91,12 @@ def rows_to_release(
 
     Raises an error if the number of rows is public and there are no rows.
     """
-    source = open_rows(data, schema, by_position=by_position, person=person)
+    rows = data.data if isinstance(data, OnDevice) else data
+    source = open_rows(rows, schema, by_position=by_position, person=person)
     if person is not None:
         source = LimitedRows(source, rows_per_person)
+    if isinstance(data, OnDevice):
+        source = _on_device(source, data.device)
     if adjacency.n_rows_public:
         source.require_rows()
     return source
@@ -108,9 +106,32 @@ def engine_for(source: RowSource, n_jobs: int | None = None) -> Engine:
     """Return an engine that sums over these rows where they are stored."""
     if isinstance(source, ClusterRows):
         return source.engine()
-    if hasattr(source, "engine"):  # a tensor
+    if hasattr(source, "engine"):  # a tensor, or rows that are streamed to a device
         return source.engine(n_jobs)  # type: ignore[no-any-return]
     return LocalEngine(n_jobs)
+
+
+def _rows_of_extra(home: str, data: Any, schema: Schema | None, *, by_position: bool) -> RowSource:
+    """Return the rows of a library whose engine needs an extra."""
+    if home == "torch":
+        from dpem.engines.device_rows import TensorRows  # noqa: PLC0415
+
+        return TensorRows(data, schema)
+    if home == "pyspark":
+        from dpem.engines.spark_cluster import SparkRows  # noqa: PLC0415
+
+        return SparkRows(data, schema, by_position=by_position)
+    from dpem.engines.dask_cluster import DaskRows  # noqa: PLC0415
+
+    return DaskRows(data, schema, by_position=by_position)
+
+
+def _on_device(source: RowSource, device: Any) -> RowSource:
+    try:
+        from dpem.engines.device_rows import rows_on_device  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError:
+        raise MissingExtraError("A sum on a device", "torch", "gpu") from None
+    return rows_on_device(source, device)
 
 
 def _is_list_of_paths(data: Any) -> bool:

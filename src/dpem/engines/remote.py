@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpem._threads import one_thread
 from dpem.engines.base import grid_rows, sum_blocks
 from dpem.engines.totals import IntegerTotal
 from dpem.errors import DpemError, EngineError
@@ -56,7 +57,8 @@ def sum_part(statistic: BlockSum, blocks: Blocks | Failure) -> IntegerTotal | Fa
     if isinstance(blocks, Failure):
         return blocks
     try:
-        return sum_blocks(statistic, blocks)
+        with one_thread():  # the cluster runs one task per core
+            return sum_blocks(statistic, blocks)
     except Exception as error:  # noqa: BLE001
         return Failure.of(error)
 

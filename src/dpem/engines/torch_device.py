@@ -1,103 +1,38 @@
-"""Rows in a tensor, summed on its device. It needs the extra `gpu`.
+"""Sums on a device, in float64 and with the same bits as on the processor. They need the extra `gpu`.
 
-The device computes the grid rows and the sums of Gaussian mixtures and k-means, in float64 and with the same
-bits as the CPU. Statistics without a device form are summed by the threads of this machine.
+Grid rows are kept on the device between the steps of a fit as far as they fit into a share of its memory. The
+threads of this machine sum statistics and grids without a form for tensors.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 import torch
 
-from dpem.data import TableRows
+from dpem._threads import thread_count
 from dpem.data.device_grid import root
-from dpem.data.sources.base import RowSource
+from dpem.engines.device_rows import DeviceRows
 from dpem.engines.local import LocalEngine
 from dpem.engines.memory import bytes_to_keep
 from dpem.engines.totals import IntegerTotal
-from dpem.errors import EngineError, InvalidArgumentError
+from dpem.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from dpem.data import RowGrid, Schema
+    from dpem.data import RowGrid, RowSource
     from dpem.engines.base import BlockSum
 
-__all__ = ["TensorRows", "TorchEngine"]
+__all__ = ["TorchEngine", "check_device"]
 
-# Cells of a block on the device: enough to use all of it, and little of its memory.
-_BLOCK_CELLS = 1 << 25
-_LARGEST_BLOCK = 1 << 20  # rows, so that float64 sums stay exact until they are converted to integers
-
-
-class TensorRows(RowSource):
-    """A tensor of shape (n, d), on any device."""
-
-    names = None
-
-    def __init__(self, data: torch.Tensor, schema: Schema | None) -> None:
-        if data.layout is not torch.strided or data.is_complex():
-            raise InvalidArgumentError("Expected a dense tensor of real numbers, got another kind.")
-        if data.ndim != 2 or data.shape[1] == 0:
-            raise InvalidArgumentError(
-                f"Expected a tensor of rows and columns, got shape={tuple(data.shape)}."
-            )
-        if schema is not None:
-            schema.require_complete()
-            if data.shape[1] != len(schema.columns):
-                raise InvalidArgumentError(
-                    f"Expected the {len(schema.columns)} columns of the schema, got {data.shape[1]}."
-                )
-        self.tensor = data.detach()
-        self.schema = schema
-        self.n_columns = int(data.shape[1])
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return len(self.tensor)
-
-    @property
-    def block_rows(self) -> int:
-        """Number of rows of a block on the device."""
-        return min(_LARGEST_BLOCK, max(4096, _BLOCK_CELLS // self.n_columns))
-
-    def engine(self, n_jobs: int | None = None) -> TorchEngine:
-        """Return an engine on the device of these rows."""
-        return TorchEngine(self.tensor.device, n_jobs)
-
-    def blocks(self) -> Iterator[torch.Tensor]:
-        """Yield blocks of shape (columns, rows) in float64, on the device."""
-        for start in range(0, self.n_rows, self.block_rows):
-            yield self.tensor[start : start + self.block_rows].to(torch.float64).T.contiguous()
-
-    def pieces(self, first: int = 0) -> Iterator[TableRows]:
-        """Yield pieces of the rows in the memory of this machine."""
-        rows = self.block_rows
-        for start in range(first * rows, self.n_rows, rows):
-            yield _table(self.tensor[start : start + rows], self.schema)
-
-    def in_memory(self) -> TableRows:
-        """Return all rows in the memory of this machine."""
-        return _table(self.tensor, self.schema)
-
-    def only(self, columns: Sequence[int]) -> TableRows:
-        """Return the same rows with some of the columns."""
-        return self.in_memory().only(columns)
-
-    def of_findings(self) -> TableRows:
-        """Return the same rows with the finding about each cell (`dpem.data.column`) instead of its value."""
-        return self.in_memory().of_findings()
-
-
-def _table(tensor: torch.Tensor, schema: Schema | None) -> TableRows:
-    plain = tensor.to(torch.float64) if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
-    return TableRows(plain.cpu().numpy(), schema)
+_SUMS_IN_FLIGHT = 2
 
 
 class TorchEngine:
@@ -106,52 +41,79 @@ class TorchEngine:
     def __init__(self, device: torch.device, n_jobs: int | None = None) -> None:
         self.device = device
         check_device(device)
+        self._n_jobs = thread_count(n_jobs)
         self._local = LocalEngine(n_jobs)
-        self._kept: list[torch.Tensor] = []
-        self._kept_of: tuple[RowSource, RowGrid] | None = None
+        self._kept = _KeptRows()
 
     def sum(self, statistic: BlockSum, source: RowSource, domain: RowGrid) -> NDArray[np.int64]:
         """Return the exact integer sum over all rows."""
+        if not isinstance(source, DeviceRows):
+            raise TypeError("Expected rows of a tensor, or rows that are streamed to a device.")
         sum_tensor = getattr(statistic, "sum_tensor", None)
-        to_grid = getattr(domain, "to_grid_tensor", None)
-        if sum_tensor is None or to_grid is None or source.schema is not None:
+        if sum_tensor is None or getattr(domain, "to_grid_tensor", None) is None:
             return self._local.sum(statistic, source, domain)
-        if not isinstance(source, TensorRows):
-            raise TypeError("Expected rows of a tensor.")
         total = IntegerTotal(statistic.size)
-        for rows in self._grid_rows(source, domain, to_grid):
-            total.add(sum_tensor(rows.to(torch.float64)).cpu().numpy())
+        # The device starts on the next block before the sum of this one is copied.
+        waiting: deque[torch.Tensor] = deque()
+        with np.errstate(all="ignore"):  # the caller's settings must not turn a row into an error
+            for rows in self._grid_rows(source, domain):
+                waiting.append(sum_tensor(rows))
+                if len(waiting) > _SUMS_IN_FLIGHT:
+                    total.add(waiting.popleft().cpu().numpy())
+        for found in waiting:
+            total.add(found.cpu().numpy())
         return total.value(statistic.coarse_bits)
 
-    def _grid_rows(self, source: TensorRows, grid: RowGrid, to_grid: Any) -> Iterator[torch.Tensor]:
-        if self._kept_of is not None and self._kept_of[0] is source and self._kept_of[1] is grid:
-            yield from self._kept
+    def _grid_rows(self, source: DeviceRows, grid: RowGrid) -> Iterator[torch.Tensor]:
+        """Yield the kept grid rows, then the others; the first pass keeps as many as there is room for."""
+        kept = self._kept
+        if kept.of is None or kept.of[0] is not source or kept.of[1] is not grid:
+            kept = self._kept = _KeptRows()  # a failed pass kept only a part, for nothing
+        is_first, room = kept.of is None, self._room() if kept.of is None else 0
+        yield from kept.blocks
+        if kept.is_whole:
             return
-        self.close()
-        fits = source.n_rows * source.n_columns * 4 <= self._room()
-        kept = []
-        for block in source.blocks():
-            rows = to_grid(block)
-            if fits:
-                kept.append(rows.to(torch.float32))  # represents integers of up to 2^24 exactly
-            yield rows
-        if fits:
-            self._kept, self._kept_of = kept, (source, grid)
+        for number, blocks in source.grid_blocks(grid, kept.next_piece, self._n_jobs):
+            room -= sum(block.numel() * 4 for block in blocks)
+            if is_first and room >= 0:
+                kept.blocks += [block.to(torch.float32) for block in blocks]  # holds integers up to 2^24
+                kept.next_piece = number
+            yield from blocks
+        if is_first:
+            kept.of, kept.is_whole = (source, grid), room >= 0
 
     def _room(self) -> int:
         if self.device.type == "cuda":
-            return int(torch.cuda.mem_get_info(self.device)[0]) // 4
+            cached = torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device)
+            return int(torch.cuda.mem_get_info(self.device)[0] + cached) // 4
         return bytes_to_keep()
 
     def close(self) -> None:
         """Free the kept rows."""
-        self._kept, self._kept_of = [], None
+        self._kept = _KeptRows()
         self._local.close()
+
+
+@dataclass
+class _KeptRows:
+    """Grid rows of the first pieces of a table, on the device; `of` is set after a complete pass."""
+
+    blocks: list[torch.Tensor] = field(default_factory=list)
+    next_piece: int = 0
+    is_whole: bool = False
+    of: tuple[RowSource, RowGrid] | None = None
 
 
 @lru_cache(maxsize=16)
 def check_device(device: torch.device) -> None:
     """Raise unless the device computes integer products exactly, and quotients and roots as IEEE 754."""
+    try:
+        torch.zeros(1, device=device)
+    except (AssertionError, RuntimeError) as error:  # AssertionError: torch has no support for it
+        raise EngineError(
+            f"Expected a device that torch can use here, got {device}. No rows were read. Name another "
+            f"device, or pass the rows themselves."
+        ) from error
     try:
         for rows, inner, columns in ((1, 1, 1), (7, 3, 5), (110, 512, 100), (64, 1024, 8), (1000, 100, 4099)):
             bits = (52 - int(np.ceil(np.log2(inner)))) // 2

@@ -18,6 +18,7 @@ from dpem.data import Domain, RowGrid, RowSource, Schema, TableGrid, TableRows
 from dpem.data.fitted_columns import check_columns
 from dpem.data.schema import require_schema
 from dpem.data.sources.files import Files, file_head
+from dpem.data.sources.on_device import without_device
 from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import open_rows, rows_to_release
 from dpem.errors import DeltaWarning, InvalidArgumentError, WeakFitWarning
@@ -522,6 +523,7 @@ class PrivateEstimator(SavedModel, BaseEstimator):  # type: ignore[misc]  # scik
         """Return the column of persons if these rows have it: models leave it out."""
         if self.person is None or self.schema is not None:  # a schema does not contain this column
             return None
+        X = without_device(X)
         paths = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | os.PathLike)
         if paths or isinstance(X, str | os.PathLike | Files):
             names = file_head(X if isinstance(X, Files) else Files(X))[0].column_names

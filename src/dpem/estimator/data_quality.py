@@ -143,6 +143,20 @@ class _FindingLevels:
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         return _LEVELS[columns.astype(np.intp)]
 
+    def write_single(
+        self,
+        columns: NDArray[np.float64],
+        kernels: Any,  # noqa: ARG002
+        out: NDArray[np.float32],
+    ) -> None:
+        """Write findings to `out` as `to_grid` does, compiled."""
+        from dpem.data import cell_kernel  # noqa: PLC0415  (imports numba)
+
+        cell_kernel.cells_to_entries(columns, _LEVELS, out)
+
+    def to_grid_tensor(self, columns: Any) -> Any:
+        return columns.new_tensor(_LEVELS)[columns.long()]
+
 
 def _statistic(n_columns: int) -> Histograms:
     return Histograms.of_columns([1 + len(FINDINGS)] * n_columns)

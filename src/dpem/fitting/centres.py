@@ -128,19 +128,22 @@ class LloydModel:
     ) -> tuple[NDArray[np.float64], float]:
         """Return the released counts of the clusters, and the standard deviation of their noise."""
         units = self.statistic(parameters).count_units
-        return released.values[: len(parameters)] / units, float(released.noise_stddev[0]) / units
+        return released.values[..., : len(parameters)] / units, float(released.noise_stddev[0]) / units
 
     def m_step(self, parameters: NDArray[np.float64], released: ReleasedStatistics) -> NDArray[np.float64]:
-        """Move each centre by its mean relative row, with twice the noise in place of smaller counts."""
+        """Move each centre by its mean relative row, with twice the noise in place of smaller counts.
+
+        A stack of releases gives a stack of centres.
+        """
         statistic = self.statistic(parameters)
         k, d = parameters.shape
         counts, noise = self.counts(parameters, released)
-        sums = released.values[k:].reshape(k, d) / statistic.unit
-        moves = sums / np.maximum(counts, 2 * noise)[:, None]
+        sums = released.values[..., k:].reshape(*counts.shape, d) / statistic.unit
+        moves = sums / np.maximum(counts, 2 * noise)[..., None]
         # James-Stein, for at least three columns: a sum that could be noise alone moves its centre less.
         noise_squared = max(d - 2, 0) * (float(released.noise_stddev[k]) / statistic.unit) ** 2
-        moves *= kept_part((sums**2).sum(axis=1), noise_squared)[:, None]
-        norms = np.sqrt((moves**2).sum(axis=1, keepdims=True))
+        moves *= kept_part((sums**2).sum(axis=-1), noise_squared)[..., None]
+        norms = np.sqrt((moves**2).sum(axis=-1, keepdims=True))
         moves *= self.radius / np.maximum(norms, 1.0)
         if self._stretch is not None:
             moves *= self._stretch

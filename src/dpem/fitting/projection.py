@@ -14,21 +14,32 @@ __all__ = ["cholesky", "count_weights", "onto_simplex", "symmetric"]
 _LEAST_WEIGHT = 0.05  # smallest weight of a component, relative to the mean weight
 
 
-def count_weights(counts: NDArray[np.float64], noise: float, total: float) -> NDArray[np.float64]:
-    """Compute weights from noisy counts: they sum to 1, and each is at least the noise of a weight."""
-    k = len(counts)
-    floor = min(max(_LEAST_WEIGHT / k, noise / total), 0.5 / k)
+def count_weights(
+    counts: NDArray[np.float64], noise: float, total: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Compute weights from noisy counts (..., k): they sum to 1, and each is at least the noise of a weight.
+
+    The total is one number, or (..., 1).
+    """
+    k = counts.shape[-1]
+    floor = np.minimum(np.maximum(_LEAST_WEIGHT / k, noise / total), 0.5 / k)
     return onto_simplex(counts / total, 1.0, floor)
 
 
-def onto_simplex(values: NDArray[np.float64], total: float, floor: float) -> NDArray[np.float64]:
-    """Return the nearest vector that sums to `total` and has entries of at least `floor`."""
+def onto_simplex(
+    values: NDArray[np.float64], total: float, floor: NDArray[np.float64] | float
+) -> NDArray[np.float64]:
+    """Return the nearest vectors (..., k) that sum to `total` and have entries of at least `floor`.
+
+    The floor is one number, or (..., 1).
+    """
+    k = values.shape[-1]
     above = values - floor
-    ordered = np.sort(above)[::-1]
-    excess = np.cumsum(ordered) - (total - len(values) * floor)
-    rank = np.arange(1, len(values) + 1)
-    last = np.flatnonzero(ordered - excess / rank > 0)[-1]
-    return np.asarray(np.maximum(above - excess[last] / rank[last], 0.0) + floor)
+    ordered = np.sort(above, axis=-1)[..., ::-1]
+    excess = (np.cumsum(ordered, axis=-1) - (total - k * floor)) / np.arange(1, k + 1)
+    positive = ordered - excess > 0
+    last = k - 1 - np.argmax(positive[..., ::-1], axis=-1, keepdims=True)
+    return np.asarray(np.maximum(above - np.take_along_axis(excess, last, axis=-1), 0.0) + floor)
 
 
 def cholesky(matrices: NDArray[np.float64]) -> NDArray[np.float64]:

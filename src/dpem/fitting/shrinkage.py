@@ -28,21 +28,19 @@ def kept_part(
     return np.asarray(1 - noise_energy / np.maximum(energy, np.maximum(noise_energy, 1e-300)))
 
 
-def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | float) -> float:
-    """Return the shrinkage factor of differences, with three standard deviations as a margin for noise.
+def clear_part(differences: NDArray[np.float64], noise: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """Return the shrinkage factor of differences (..., p), with three standard deviations of noise as margin.
 
     The squared norm of p independent noises of size 1 has mean p and standard deviation sqrt(2 p).
 
     Examples
     --------
-    >>> clear_part(np.array([1.5, -1.0, 0.5]), 1.0)
-    0.0
-    >>> round(clear_part(np.array([30.0, 1.0, 0.5]), 1.0), 3)
-    0.989
+    >>> clear_part(np.array([[1.5, -1.0, 0.5], [30.0, 1.0, 0.5]]), 1.0).round(3)
+    array([0.   , 0.989])
     """
-    relative = np.atleast_1d(differences / noise)
-    p = relative.size
-    return float(kept_part(float((relative**2).sum()), p + 3 * np.sqrt(2.0 * p)))
+    relative = differences / noise
+    p = relative.shape[-1]
+    return kept_part((relative**2).sum(axis=-1), p + 3 * np.sqrt(2.0 * p))
 
 
 def noise_edge(noise: float, n_columns: int) -> float:
@@ -55,9 +53,11 @@ def noise_edge(noise: float, n_columns: int) -> float:
 
 
 def spectrum_above_noise(
-    difference: NDArray[np.float64], noise: float, enough: int = 1
+    difference: NDArray[np.float64], noise: NDArray[np.float64] | float, enough: int = 1
 ) -> NDArray[np.float64]:
-    r"""Shrink the eigenvalues of a noisy symmetric matrix to remove noise, and keep its eigenvectors.
+    r"""Shrink the eigenvalues of noisy symmetric matrices to remove noise, and keep their eigenvectors.
+
+    The matrices have the shape (..., d, d), and the noise is one number or has the shape (...).
 
     Let e be the edge of the spectrum of the noise. If at least `enough` eigenvalues exceed e by more than its
     fluctuation, d^(-2/3) of it, all eigenvalues are shrunk by the rotation-invariant estimator: w becomes w -
@@ -66,18 +66,18 @@ def spectrum_above_noise(
     eigenvalues within the edge cannot be distinguished from noise and become zero, and each eigenvalue beyond
     it becomes sqrt(w^2 - e^2).
     """
-    d = len(difference)
-    edge = noise_edge(noise, d)
+    d = difference.shape[-1]
+    edge = np.asarray(noise * noise_edge(1.0, d))[..., None]
+    edge_squared = np.float_power(edge, 2)  # the bits of a square of Python's floats
     values, vectors = np.linalg.eigh(difference)
     beyond = edge * (1 + d ** (-2 / 3))
-    if (values > beyond).sum() < enough:
-        outside = np.sign(values) * np.sqrt(np.maximum(values**2 - edge**2, 0.0))
-        shrunk = np.where(np.abs(values) > beyond, outside, 0.0)
-    else:
-        resolvent = 1 / (values[:, None] - 1j * edge * d ** (-1 / 3) - values)
-        np.fill_diagonal(resolvent, 0.0)
-        shrunk = values - edge**2 / 2 * resolvent.real.sum(axis=1) / d
-    return np.asarray(vectors * shrunk @ vectors.T)
+    outside = np.sign(values) * np.sqrt(np.maximum(values**2 - edge_squared, 0.0))
+    outside = np.where(np.abs(values) > beyond, outside, 0.0)
+    resolvent = 1 / (values[..., None] - 1j * edge[..., None] * d ** (-1 / 3) - values[..., None, :])
+    resolvent[..., np.arange(d), np.arange(d)] = 0.0
+    above = values - edge_squared / 2 * resolvent.real.sum(axis=-1) / d
+    shrunk = np.where((values > beyond).sum(axis=-1, keepdims=True) < enough, outside, above)
+    return np.asarray(vectors * shrunk[..., None, :] @ np.swapaxes(vectors, -1, -2))
 
 
 def relative_sensitivity(plan: Plan) -> float:

@@ -64,5 +64,8 @@ class ReleasedStatistics:
         return replace(self, values=self.values[part], noise_stddev=self.noise_stddev[part], key=_GATE)
 
     def with_more_noise(self, noise: NDArray[np.float64]) -> ReleasedStatistics:
-        """Return the statistics with additional noise, which is post-processing, to estimate its effect."""
+        """Return the statistics with additional noise, which is post-processing, to estimate its effect.
+
+        Noise of shape (n, p) gives a stack of n statistics of p values each.
+        """
         return replace(self, values=self.values + noise, key=_GATE)

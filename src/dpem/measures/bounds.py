@@ -13,6 +13,7 @@ from dpem._warnings import warn
 from dpem.data import Schema
 from dpem.data.column import LARGEST
 from dpem.data.schema import require_schema
+from dpem.data.sources.on_device import without_device
 from dpem.data.times import RESOLUTIONS, time_steps
 from dpem.engines import rows_to_release
 from dpem.errors import InvalidArgumentError, WeakSignalWarning
@@ -122,6 +123,7 @@ def private_bounds(
     coverage = _validate.within(coverage, "coverage", 0.5, 1 - 1e-9)
     epsilon, delta = _validate.epsilon(epsilon), _validate.delta(delta)
     relation = Adjacency.parse(adjacency)
+    X = without_device(X)  # the processor computes bounds
     schema = _draft(X, schema, person)
     wanted = [column for column in schema.columns if column.is_number and column.bounds is None]
     if not wanted:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ClippedStatistic",
-    "encoded_rows",
+    "EncodedRows",
     "encoded_vectors",
     "read_only",
     "statistic_vectors",
@@ -138,6 +139,11 @@ class ClippedStatistic(Statistic):
             total += bounded.sum(axis=1)
         return total.astype(np.int64)
 
+    @property
+    def sum_tensor(self) -> Any:
+        """The sum over a tensor, for models of this package that treat blocks; else None."""
+        return _on_device(self.model, "clipped_sum", self)
+
     def read(self, released: ReleasedStatistics) -> tuple[NDArray[np.float64], float]:
         """Return released sums in the units of the model, and the standard deviation of their noise."""
         one = self.norm / self.unit
@@ -165,17 +171,40 @@ def encoded_vectors(
     return _row_vectors(model, lambda copied, row: copied.encode(row, schema), rows, size)
 
 
-def encoded_rows(
-    model: ExponentialFamily, grid: TableGrid, size: int
-) -> Callable[[NDArray[np.float64]], NDArray[np.float64]]:
-    """Return a function that encodes each row separately, as integers of norm at most 2^24."""
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """A map that encodes each row separately, as integers of norm at most 2^24."""
 
-    def encode(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-        vectors = encoded_vectors(model, grid.schema, grid.to_units(rows), size)
-        unit = GRID * (1 - 2.0**-40) - math.sqrt(size) / 2
-        return _bounded(vectors, 1.0, unit, GRID, nonnegative=False)
+    model: ExponentialFamily
+    grid: TableGrid
+    size: int
 
-    return encode
+    @property
+    def unit(self) -> float:
+        """The value of 1 in the integers."""
+        return GRID * (1 - 2.0**-40) - math.sqrt(self.size) / 2
+
+    def __call__(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Encode grid rows (d, n)."""
+        vectors = encoded_vectors(self.model, self.grid.schema, self.grid.to_units(rows), self.size)
+        return _bounded(vectors, 1.0, self.unit, GRID, nonnegative=False)
+
+    @property
+    def map_tensor(self) -> Any:
+        """The same for tensors, for models of this package that treat blocks; else None."""
+        return _on_device(self.model, "encoded", self)
+
+
+def _on_device(model: ExponentialFamily, function: str, argument: Any) -> Any:
+    """Return a function of `device_mixture` for tensors, or None if the model sees one row at a time."""
+    if not treats_blocks(model):
+        return None
+
+    def on_tensor(rows: Any) -> Any:
+        module = import_module("dpem.plugin.device_mixture")  # needs the extra `gpu`
+        return getattr(module, function)(argument, rows.double())
+
+    return on_tensor
 
 
 def _parts(rows: NDArray[np.float64], size: int) -> Iterator[NDArray[np.float64]]:

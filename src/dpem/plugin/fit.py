@@ -20,7 +20,7 @@ from dpem.gate.plan import Plan, Stage
 from dpem.plugin.checks import checked_parameters
 from dpem.plugin.clipped import (
     ClippedStatistic,
-    encoded_rows,
+    EncodedRows,
     encoded_vectors,
     read_only,
     statistic_vectors,
@@ -160,7 +160,7 @@ def fit_model(
     n = gate.n_rows = float(n_rows) if n_rows is not None else _noisy_rows(gate)
     centres = None
     if request.model.start_centres:
-        encode = encoded_rows(request.model, request.grid, request.shape.n_encoded)
+        encode = EncodedRows(request.model, request.grid, request.shape.n_encoded)
         found, _, _, _ = fit_centres(
             MappedRowsGate(gate, encode),
             request.shape.n_encoded,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
@@ -160,15 +161,19 @@ class CompiledStatistic(Statistic, ABC):
 
 
 class TensorStatistic(CompiledStatistic):
-    """A compiled statistic that is also summed from tensors, with the same bits."""
+    """A compiled statistic that is also summed from tensors, with the same bits.
 
-    tensor_kernel: ClassVar[str]  # the function in dpem.statistics.kernels_torch
+    Engines look for `sum_tensor` by its name. The processor sums statistics without it, or with None.
+    """
+
+    tensor_module: ClassVar[str] = "kernels_torch"  # in dpem.statistics
+    tensor_kernel: ClassVar[str]  # the function in this module
+    tensor_in_single: ClassVar[bool] = False  # whether this function takes rows in single precision, too
 
     def sum_tensor(self, rows: Any) -> Any:
         """Return the sum over a tensor of grid rows, computed on its device."""
-        from dpem.statistics import kernels_torch  # noqa: PLC0415  (needs the extra `gpu`)
-
-        return getattr(kernels_torch, self.tensor_kernel)(self, rows)
+        module = import_module(f"dpem.statistics.{self.tensor_module}")  # needs the extra `gpu`
+        return getattr(module, self.tensor_kernel)(self, rows if self.tensor_in_single else rows.double())
 
 
 def require_gaussian(norm: Norm) -> None:

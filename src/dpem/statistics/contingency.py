@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpem.privacy import sensitivity
-from dpem.statistics.base import CompiledStatistic, require_gaussian
+from dpem.statistics.base import TensorStatistic, require_gaussian
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ __all__ = ["Histograms", "PairTables", "bins_of_levels", "joined_bins"]
 
 
 @dataclass(frozen=True, eq=False)
-class Histograms(CompiledStatistic):
+class Histograms(TensorStatistic):
     """Histograms of single columns, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T histograms, which
@@ -43,6 +43,8 @@ class Histograms(CompiledStatistic):
     bins: Sequence[NDArray[np.intp]]
     by: tuple[int, NDArray[np.intp]] | None = None
     kernels: ClassVar[str] = "tables"
+    tensor_module: ClassVar[str] = "kernels_torch_tables"
+    tensor_kernel: ClassVar[str] = "histograms"
 
     @classmethod
     def of_columns(cls, sizes: Sequence[int]) -> Histograms:
@@ -59,7 +61,7 @@ class Histograms(CompiledStatistic):
         """Number of parts into which the histograms are split."""
         return 1 if self.by is None else int(self.by[1].max()) + 1
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of bins of all histograms and parts."""
         return self.n_parts * sum(self.n_bins)
@@ -78,17 +80,13 @@ class Histograms(CompiledStatistic):
         return np.concatenate(counts)
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        kernels.histograms(rows, *self._kernel_arguments, total)
+
+    @cached_property
+    def _kernel_arguments(self) -> tuple[Any, ...]:
         split, parts = (-1, np.zeros(1, dtype=np.intp)) if self.by is None else self.by
-        kernels.histograms(
-            rows,
-            np.asarray(self.columns, dtype=np.intp),
-            *joined_bins(self.bins),
-            np.array(self.n_bins),
-            split,
-            parts,
-            self.n_parts,
-            total,
-        )
+        columns = np.asarray(self.columns, dtype=np.intp)
+        return columns, *joined_bins(self.bins), np.array(self.n_bins), split, parts, self.n_parts
 
     def split(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one array (parts, bins) per histogram."""
@@ -100,7 +98,7 @@ class Histograms(CompiledStatistic):
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables(CompiledStatistic):
+class PairTables(TensorStatistic):
     """Tables of all pairs of columns within blocks, optionally split by another column. Eq. (S-12).
 
     A row holds one level per column, numbered from 0. It adds one to one entry of each of T tables, which is
@@ -120,6 +118,8 @@ class PairTables(CompiledStatistic):
     blocks: Sequence[Sequence[int]]
     by: int | None = None
     kernels: ClassVar[str] = "tables"
+    tensor_module: ClassVar[str] = "kernels_torch_tables"
+    tensor_kernel: ClassVar[str] = "pair_tables"
 
     @property
     def n_tables(self) -> int:
@@ -169,16 +169,14 @@ class PairTables(CompiledStatistic):
         return np.concatenate(counts)
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
-        kernels.pair_tables(
-            rows,
-            *joined_bins(self.bins),
-            np.array(self.n_bins),
-            np.array([j for block in self.blocks for j in block], dtype=np.intp),
-            np.cumsum([len(block) for block in self.blocks], dtype=np.intp),
-            -1 if self.by is None else self.by,
-            self.n_parts,
-            total,
-        )
+        kernels.pair_tables(rows, *self._kernel_arguments, total)
+
+    @cached_property
+    def _kernel_arguments(self) -> tuple[Any, ...]:
+        columns = np.array([j for block in self.blocks for j in block], dtype=np.intp)
+        ends = np.cumsum([len(block) for block in self.blocks], dtype=np.intp)
+        split = -1 if self.by is None else self.by
+        return *joined_bins(self.bins), np.array(self.n_bins), columns, ends, split, self.n_parts
 
     def grams(self, values: NDArray[np.float64]) -> list[NDArray[np.float64]]:
         """Return released values as one symmetric array (parts, bins, bins) per block.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem.statistics.base import CompiledStatistic
+from dpem.statistics.base import TensorStatistic
 from dpem.statistics.simple import LINEAR_BITS, BoundedNumber
 
 if TYPE_CHECKING:
@@ -20,13 +20,15 @@ __all__ = ["FrameSizes"]
 
 
 @dataclass(frozen=True, eq=False)
-class FrameSizes(BoundedNumber, CompiledStatistic):
+class FrameSizes(BoundedNumber, TensorStatistic):
     """The squared norm of rows in one frame, divided by `cap` and limited to 1, with 20 bits. Eq. (S-8)."""
 
     component: GaussianComponents  # a single one
     cap: float
     counted: bool = field(default=False, init=False)
     kernels: ClassVar[str] = "gaussian"
+    tensor_module: ClassVar[str] = "kernels_torch_sizes"
+    tensor_kernel: ClassVar[str] = "frame_sizes"
 
     def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the squared norms. NaN counts as the cap."""

@@ -155,7 +155,7 @@ class ReleasedMoments:
 
     Attributes
     ----------
-    moments : ndarray of shape (k, d + 1, d + 1)
+    moments : ndarray of shape (..., k, d + 1, d + 1)
         sum g psi psi', symmetric. A restricted covariance does not release all entries. The others are zero
         ("diag"), divided among components by count ("tied"), or equal along the diagonal ("spherical").
     others : ndarray
@@ -189,6 +189,7 @@ class FrameMoments(TensorStatistic):
     coarse_bits = COARSE_BITS
     kernels: ClassVar[str] = "gaussian"
     tensor_kernel: ClassVar[str] = "frame_moments"
+    tensor_in_single: ClassVar[bool] = True
 
     @property
     def n_columns(self) -> int:
@@ -289,11 +290,11 @@ class FrameMoments(TensorStatistic):
         return total
 
     def _split(self, total: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """Return views of a sum: rows of the framed components, pooled second moments, and other counts."""
+        """Return views of sums: rows of the framed components, pooled second moments, and other counts."""
         d, counted = self.n_columns, self.size - self.n_others
         n_pooled = d * (d + 1) // 2 if self.pooled else 0
-        own, shared, others = np.split(total, [counted - n_pooled, counted])
-        return own.reshape(self.n_framed, -1), shared, others
+        own, shared, others = np.split(total, [counted - n_pooled, counted], axis=-1)
+        return own.reshape(*total.shape[:-1], self.n_framed, -1), shared, others
 
     @cached_property
     def _triangle(self) -> NDArray[np.bool_]:
@@ -330,32 +331,31 @@ class FrameMoments(TensorStatistic):
         return psi
 
     def read(self, released: ReleasedStatistics) -> ReleasedMoments:
-        """Convert released values to real units."""
-        d, k = self.n_columns, self.n_framed
+        """Convert released values, or a stack of them, to real units."""
+        d = self.n_columns
         one = 2.0 ** (self.coarse_bits - RESPONSIBILITY_BITS)
         real = one / self.per_unit**2
         own, pooled, others = self._split(released.values)
         per = own * real
-        moments = np.zeros((k, d + 1, d + 1))
+        moments = np.zeros((*per.shape[:-1], d + 1, d + 1))
         # The first entry of psi was rounded down. Rescale it to s.
         restore = self.count_scale * self.per_unit / self.count_units
-        moments[:, 0, 0] = per[:, 0] * restore**2
-        moments[:, 0, 1:] = moments[:, 1:, 0] = per[:, 1 : d + 1] * restore
+        moments[..., 0, 0] = per[..., 0] * restore**2
+        moments[..., 0, 1:] = moments[..., 1:, 0] = per[..., 1 : d + 1] * restore
         i, j = np.triu_indices(d)
         diagonal = np.arange(1, d + 1)
         match self.covariance:
             case "full":
-                moments[:, i + 1, j + 1] = moments[:, j + 1, i + 1] = per[:, d + 1 :]
+                moments[..., i + 1, j + 1] = moments[..., j + 1, i + 1] = per[..., d + 1 :]
             case "diag":
-                moments[:, diagonal, diagonal] = per[:, d + 1 :]
+                moments[..., diagonal, diagonal] = per[..., d + 1 :]
             case "spherical":
-                moments[:, diagonal, diagonal] = per[:, d + 1 :] / d
+                moments[..., diagonal, diagonal] = per[..., d + 1 :] / d
             case "tied":
-                shared = pooled * real
-                counts = np.maximum(moments[:, 0, 0], 1e-9)
-                moments[:, i + 1, j + 1] = moments[:, j + 1, i + 1] = (
-                    shared * (counts / counts.sum())[:, None]
-                )
+                counts = np.maximum(moments[..., 0, 0], 1e-9)
+                share = counts / counts.sum(axis=-1, keepdims=True)
+                shared = pooled[..., None, :] * real * share[..., None]
+                moments[..., i + 1, j + 1] = moments[..., j + 1, i + 1] = shared
         one_count = one / 4.0**SQUARED_BITS
         noise = float(released.noise_stddev[0] / self.noise_shape[0])
         return ReleasedMoments(moments, others * one_count, noise * real, noise * one_count)

@@ -20,15 +20,15 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpem._compiled import kernel_module
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
 from dpem.privacy._rounding import root_up
-from dpem.statistics.base import Statistic, require_gaussian
+from dpem.statistics.base import CompiledStatistic, require_gaussian
 from dpem.statistics.gaussian import (
     EXACT_ROWS,
     RESPONSIBILITY_BITS,
@@ -40,8 +40,6 @@ from dpem.statistics.missing_cells import Frame, incomplete_parts, of_missing_ce
 from dpem.statistics.simple import SQUARED_BITS
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from numpy.typing import NDArray
 
     from dpem.gate.released import ReleasedStatistics
@@ -53,24 +51,24 @@ if TYPE_CHECKING:
 __all__ = ["CentredMoments", "IncompleteMoments"]
 
 _KNOWN_PART = 0.5  # weight of the counts of known cells relative to the moments
+_ONE_AT_A_TIME = Lock()
 
 
 @dataclass(frozen=True, eq=False)
 class IncompleteMoments(FrameMoments):
     """`FrameMoments` of rows that may have missing cells (NaN). Eq. (S-13)."""
 
-    def sum_block(self, rows: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    kernels: ClassVar[str] = "missing"
+    sum_tensor = None  # type: ignore[assignment]  # the processor sums rows with missing cells
+
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum over complete rows as `FrameMoments` does, and over the others by pattern of missing cells."""
         incomplete = np.isnan(rows).any(axis=0)
         total = np.zeros(self.size, dtype=np.int64)
         if not incomplete.all():
-            total += super().sum_block(np.ascontiguousarray(rows[:, ~incomplete]))
-        kernels = kernel_module("dpem.statistics.kernels.missing", rows.size)
+            total += super()._sum_numpy(np.ascontiguousarray(rows[:, ~incomplete]))
         for part in incomplete_parts(rows, np.flatnonzero(incomplete)):
-            if kernels is None:
-                self._add_part(total, part)
-            else:
-                self._add_compiled_part(kernels, total, part)
+            self._add_part(total, part)
         return total
 
     def _add_part(self, total: NDArray[np.int64], part: IncompletePart) -> None:
@@ -105,20 +103,21 @@ class IncompleteMoments(FrameMoments):
                     weighted = vector[:, these] * factor[these]
                     second += self._second_moments(weighted, vector[:, these]).astype(np.int64)
 
-    def _add_compiled_part(self, kernels: ModuleType, total: NDArray[np.int64], part: IncompletePart) -> None:
-        reach, scales, unit = self._scales
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        with _ONE_AT_A_TIME:  # threads start together: the first one prepares what all of them read
+            frames, (reach, scales, unit) = self._stacked_frames, self._scales
         kernels.incomplete_moments(
-            part.rows,
-            part.which,
-            part.columns,
-            part.sizes,
-            *self._stacked_frames,
+            rows,
+            *frames,
+            self.components.offsets,
             of_missing_cells(self.n_columns),
             reach,
             scales,
             unit,
             self.n_framed,
             kernels.KINDS[self.covariance],
+            self.clip,
+            self.per_unit,
             float(self.count_units),
             2.0**RESPONSIBILITY_BITS,
             4.0**SQUARED_BITS,
@@ -194,7 +193,7 @@ def _norm_of_products(null: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 @dataclass(frozen=True, eq=False)
-class CentredMoments(Statistic):
+class CentredMoments(CompiledStatistic):
     """Moments with missing cells replaced by the centre of the frame, and counts of known cells.
 
     This statistic is for one component with axes along the columns, before correlations are known. In
@@ -203,6 +202,7 @@ class CentredMoments(Statistic):
     """
 
     moments: FrameMoments
+    kernels: ClassVar[str] = "missing"
 
     @property
     def size(self) -> int:
@@ -231,12 +231,35 @@ class CentredMoments(Statistic):
         one = sensitivity.clipped_vector(row, adjacency, cone=True)
         return sensitivity.coarse(one, self.coarse_bits, self.noise_shape)
 
-    def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    @property
+    def _centre(self) -> NDArray[np.float64]:
+        return np.asarray(np.rint(self.moments.components.centres[0] * GRID))
+
+    def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Sum the moments of rows with missing cells replaced, and count known cells."""
         missing = np.isnan(rows)
-        centre = np.rint(self.moments.components.centres[0] * GRID)
-        moments = self.moments.sum_block(np.where(missing, centre[:, None], rows))
+        moments = self.moments._sum_numpy(np.where(missing, self._centre[:, None], rows))
         return np.concatenate([moments, (~missing).sum(axis=1) * self.one_cell])
+
+    def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
+        moments, components = self.moments, self.moments.components
+        kernels.centred_moments(
+            rows,
+            self._centre,
+            self.one_cell,
+            components.whitening,
+            components.offsets,
+            components.scales,
+            components.constants,
+            moments.n_framed,
+            kernels.KINDS[moments.covariance],
+            moments.clip,
+            moments.per_unit,
+            float(moments.count_units),
+            2.0**RESPONSIBILITY_BITS,
+            4.0**SQUARED_BITS,
+            total,
+        )
 
     def read(self, released: ReleasedStatistics) -> ReleasedMoments:
         """Return the moments under the assumption that missing cells are distributed as the known ones.

@@ -23,8 +23,6 @@ from dpem.statistics.gaussian import CHECKED_TOGETHER, EXACT_ROWS, PLACES_TOGETH
 from dpem.statistics.simple import BOX_BITS, LINEAR_BITS, SQUARED_BITS, unit_scale
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from dpem.statistics.gaussian import FrameMoments
     from dpem.statistics.simple import BoxHistogram, DistanceHistogram, RelativeSums, SecondMoments, Sums
 
@@ -131,25 +129,19 @@ def _onto_unit_grid(columns: torch.Tensor, radius: float, bits: int) -> torch.Te
 
 
 def frame_moments(statistic: FrameMoments, rows: torch.Tensor) -> torch.Tensor:
-    """Return the sum of `FrameMoments`. Products of runs of 512 rows, which are exact, form one batch."""
-    d, k, n = statistic.n_columns, statistic.n_framed, rows.shape[1]
-    short = -n % EXACT_ROWS
-    if short:  # padding rows, whose responsibilities are set to zero
-        rows = torch.nn.functional.pad(rows, (0, short))
-    places, checks = _places(statistic, rows)
-    g, squared = _responsibilities(statistic, places, checks, n)
-    counts = g.sum(dim=1).to(torch.int64)
-    psi, weighted = _framed(statistic, places, squared, g)
+    """Return the sum of `FrameMoments`; rows may be in single precision."""
+    d, k = statistic.n_columns, statistic.n_framed
+    kernels = _kernels(rows)
+    counts, moments = _in_runs(statistic, rows) if kernels is None else _fused(statistic, rows, kernels)
     units = int(statistic.count_units)
-    own = [counts[:k, None] * units**2]
+    own = [counts[:k, None] * units**2, moments[:, :d, d] * units]
     shared = []
-    if statistic.covariance in {"diag", "spherical"}:
-        own.append(weighted[:, :, :d].sum(dim=(1, 3)).to(torch.int64) * units)
-        squares = (weighted[:, :, :d] * psi[:, :, :d]).sum(dim=3).to(torch.int64).sum(dim=1)
-        own.append(squares if statistic.covariance == "diag" else squares.sum(dim=1, keepdim=True))
+    diagonal = torch.diagonal(moments[:, :d, :d], dim1=1, dim2=2)
+    if statistic.covariance == "diag":
+        own.append(diagonal)
+    elif statistic.covariance == "spherical":
+        own.append(diagonal.sum(dim=1, keepdim=True))
     else:
-        moments = _moments(psi, weighted)
-        own.append(moments[:, :, d] * units)
         i, j = torch.triu_indices(d, d, device=rows.device)
         second = moments[:, i, j]
         if statistic.pooled:
@@ -160,14 +152,59 @@ def frame_moments(statistic: FrameMoments, rows: torch.Tensor) -> torch.Tensor:
     return torch.cat([torch.cat(own, dim=1).ravel(), *shared, others])
 
 
+def _fused(statistic: FrameMoments, rows: torch.Tensor, kernels: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return sums of responsibilities and moments by fused kernels, from as many rows as memory allows."""
+    if statistic.n_columns <= kernels.FEW_COLUMNS:
+        rows = rows.contiguous()
+        g, factors = kernels.responsibilities_of_few(statistic, rows)
+        return g.sum(dim=1).to(torch.int64), kernels.moments(statistic, rows, None, factors, g)
+    counts, moments = 0, 0
+    for part in rows.split(_rows_at_once(statistic, rows.device), dim=1):
+        places, checks = _places(statistic, part.to(torch.float64))
+        g, factors, wrong = kernels.responsibilities(statistic, places, checks)
+        counts = counts + g.sum(dim=1).to(torch.int64)
+        moments = moments + kernels.moments(statistic, part, places, factors, g)
+        _require(not bool(wrong.any()))  # after all else has been started: it waits for the device
+    return counts, moments
+
+
+def _rows_at_once(statistic: FrameMoments, device: torch.device) -> int:
+    """Return how many rows fit in half of the free memory with all that a step keeps of them."""
+    found = statistic.__dict__.get("_rows_at_once")
+    if found is None:
+        held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # free for torch
+        free = torch.cuda.mem_get_info(device)[0] + held
+        per_row = 8 * len(statistic.components.constants) * (statistic.n_columns + 8)
+        found = statistic.__dict__["_rows_at_once"] = max(1 << 12, free // (2 * per_row))
+    return int(found)
+
+
+def _in_runs(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the same by single operations on runs of 512 rows, which are exact."""
+    n = rows.shape[1]
+    rows = torch.nn.functional.pad(rows.to(torch.float64), (0, -n % EXACT_ROWS))  # padding gets no weight
+    places, checks = _places(statistic, rows)
+    g, squared = _responsibilities(statistic, places, checks, n)
+    return g.sum(dim=1).to(torch.int64), _moments(*_framed(statistic, places, squared, g))
+
+
 def _places(statistic: FrameMoments, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return whitening times rows, (m, d, n), and as a check, sums of 16 rows of whitening times rows."""
     m, d = statistic.components.offsets.shape
-    whitening = on_device(statistic.components.whitening, rows)
-    padded = torch.nn.functional.pad(whitening.reshape(m, d, d), (0, 0, 0, -d % PLACES_TOGETHER))
-    sums = padded.reshape(m, -1, PLACES_TOGETHER, d).sum(dim=2)
-    product = torch.cat([whitening, sums.reshape(-1, d)]) @ rows  # products below 2^48, sums below 2^52
+    product = _checked_whitening(statistic, rows) @ rows  # products below 2^48, sums below 2^52
     return product[: m * d].reshape(m, d, -1), product[m * d :].reshape(m, -1, rows.shape[1])
+
+
+def _checked_whitening(statistic: FrameMoments, like: torch.Tensor) -> torch.Tensor:
+    """Return the whitening matrices and sums of 16 of their rows, copied to the device once."""
+    copies = statistic.__dict__.setdefault("_checked_whitening", {})
+    if like.device not in copies:
+        m, d = statistic.components.offsets.shape
+        whitening = on_device(statistic.components.whitening, like)
+        padded = torch.nn.functional.pad(whitening.reshape(m, d, d), (0, 0, 0, -d % PLACES_TOGETHER))
+        sums = padded.reshape(m, -1, PLACES_TOGETHER, d).sum(dim=2)
+        copies[like.device] = torch.cat([whitening, sums.reshape(-1, d)])
+    return torch.as_tensor(copies[like.device])
 
 
 def _moments(psi: torch.Tensor, weighted: torch.Tensor) -> torch.Tensor:
@@ -190,11 +227,6 @@ def _responsibilities(
     statistic: FrameMoments, places: torch.Tensor, checks: torch.Tensor, n_rows: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return responsibilities times 2^16 as integers and squared norms, (m, n); padding rows are zero."""
-    kernels = _kernels(places)
-    if kernels is not None:
-        g, squared, wrong = kernels.responsibilities(statistic, places, checks, n_rows)
-        _require(not bool(wrong.any()))
-        return g, squared
     for place, expected in zip(places, checks, strict=True):
         _require(torch.equal(_sums_of_rows(place, PLACES_TOGETHER), expected))
     squared = torch.stack([norm_squared(_frame(statistic, places, k)) for k in range(len(places))])
@@ -214,9 +246,6 @@ def _framed(
     statistic: FrameMoments, places: torch.Tensor, squared: torch.Tensor, g: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return psi with a row of ones (k, runs, d + 1, 512), and g psi with appended sums of 8 of its rows."""
-    kernels = _kernels(places)
-    if kernels is not None:
-        return kernels.framed(statistic, places, squared, g)  # type: ignore[no-any-return]
     d, k = statistic.n_columns, statistic.n_framed
     limit = on_device(statistic.clip, places)
     all_psi, all_weighted = [], []
@@ -263,8 +292,8 @@ def _softmax(logits: torch.Tensor) -> torch.Tensor:
     return weights / total
 
 
-def _kernels(tensor: torch.Tensor) -> ModuleType | None:
-    """Return fused kernels if Triton can compile them. They do the same operations in the same order."""
+def _kernels(tensor: torch.Tensor) -> Any:
+    """Return fused kernels if Triton can compile them. They give the same bits as single operations."""
     return _triton_kernels() if FUSED and tensor.is_cuda else None
 
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from threading import Lock
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from dpem.statistics.gaussian import GaussianComponents
 
 __all__ = [
+    "FilledRows",
     "IncompletePart",
     "fill_rows",
     "incomplete_parts",
@@ -45,6 +47,8 @@ __all__ = [
 # Number of incomplete rows at a time. The weight of a pattern is then 2^25 at most, so that its products with
 # entries of P, which are below 2^26, are exact as those of `EXACT_ROWS` complete rows.
 PART_ROWS = 1 << 9
+_ONE_AT_A_TIME = Lock()
+_Real = TypeVar("_Real", bound="np.floating[Any]")
 SMALLEST, LARGEST = 2.0**-900, 2.0**900  # limits of squared sizes, so that no division overflows
 
 
@@ -178,7 +182,10 @@ class Frame:
     ) -> NDArray[np.float64]:
         """Return the logarithm of weight times density of the known cells, (n,)."""
         constant = self.constant - log_size + of_missing_cells(len(z))[part.sizes]
-        return np.asarray(constant[part.which] - 0.5 * norm_squared(z))
+        squared = norm_squared(z)
+        # Which coordinates of a decomposition that failed are infinite, and which are NaN, depends on the
+        # other patterns of a part. So it is NaN in both cases.
+        return np.asarray(constant[part.which] - 0.5 * (squared + 0.0 * squared))
 
 
 def _root(squared: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -224,22 +231,63 @@ def incomplete_parts(rows: NDArray[np.floating], incomplete: NDArray[np.intp]) -
         yield IncompletePart(held[order], cells.take(order, axis=1).astype(np.float64), missing, which)
 
 
-def fill_rows(components: GaussianComponents, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replace missing cells of grid rows (d, n) by their expectation under a single Gaussian.
+@dataclass(frozen=True, eq=False)
+class FilledRows:
+    """A map that replaces missing cells of grid rows (d, n) by their expectation under a single Gaussian.
 
     The results are grid rows again: integers of norm at most 2^24, each a function of one row.
     """
-    filled = np.nan_to_num(rows)
-    frame, factor = Frame.of(components, 0), components.factors[0]
-    kernels = kernel_module("dpem.statistics.kernels.missing", rows.size)
-    for part in incomplete_parts(rows, np.flatnonzero(np.isnan(rows).any(axis=0))):
-        z = part.places(frame, part.factor(frame)[0]) if kernels is None else kernels.places_of(part, frame)
-        expected = np.repeat(frame.centre[:, None], len(part.held), axis=1)
-        for j, column in enumerate(z):  # in a fixed order, so that no row changes the bits of another
-            expected += GRID * factor[:, j][:, None] * column
-        own = np.where(part.missing[part.which].T, expected, filled[:, part.held])
-        largest = GRID - math.sqrt(len(rows))
-        own = np.rint(own * (largest / np.maximum(np.sqrt(norm_squared(own)), largest)))
-        own[:, ~(norm_squared(own) <= GRID * GRID)] = 0.0
-        filled[:, part.held] = own
-    return filled
+
+    components: GaussianComponents
+    has_kernel: ClassVar[bool] = True
+
+    def __call__(self, rows: NDArray[_Real]) -> NDArray[_Real]:
+        """Return the rows, with the precision of their cells."""
+        kernels = kernel_module("dpem.statistics.kernels.missing_places", rows.size)
+        with _ONE_AT_A_TIME:  # threads start together: the first one prepares what all of them read
+            frame, factor = self._frame, GRID * self.components.factors[0]
+        if kernels is None:
+            return self._fill_numpy(rows.astype(np.float64), frame, factor).astype(rows.dtype)
+        filled = np.empty(rows.shape, rows.dtype)
+        kernels.fill(
+            np.ascontiguousarray(rows),
+            frame.whitening,
+            frame.scales,
+            frame.centre,
+            frame.columns,
+            frame.gram,
+            factor,
+            GRID,
+            self._longest,
+            filled,
+        )
+        return filled
+
+    @cached_property
+    def _frame(self) -> Frame:
+        return Frame.of(self.components, 0)
+
+    @property
+    def _longest(self) -> float:
+        """Norm that rounding cannot lift above 2^24."""
+        return GRID - math.sqrt(self.components.offsets.shape[1])
+
+    def _fill_numpy(
+        self, rows: NDArray[np.float64], frame: Frame, factor: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        filled = np.nan_to_num(rows)
+        for part in incomplete_parts(rows, np.flatnonzero(np.isnan(rows).any(axis=0))):
+            z = part.places(frame, part.factor(frame)[0])
+            expected = np.repeat(frame.centre[:, None], len(part.held), axis=1)
+            for j, column in enumerate(z):  # in a fixed order, so that no row changes the bits of another
+                expected += factor[:, j][:, None] * column
+            own = np.where(part.missing[part.which].T, expected, filled[:, part.held])
+            own = np.rint(own * (self._longest / np.maximum(np.sqrt(norm_squared(own)), self._longest)))
+            own[:, ~(norm_squared(own) <= GRID * GRID)] = 0.0
+            filled[:, part.held] = own
+        return filled
+
+
+def fill_rows(components: GaussianComponents, rows: NDArray[_Real]) -> NDArray[_Real]:
+    """Replace missing cells of grid rows (d, n), as `FilledRows`."""
+    return FilledRows(components)(rows)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ProjectedDomain", "cosine_basis", "orthonormal_basis"]
 
-_BASIS_BITS = 20
+BASIS_BITS = 20
 _LARGEST_SKEW = 1e-6
 
 
@@ -104,18 +104,25 @@ class ProjectedDomain:
     def shrinkage(self) -> float:
         """Factor of the coordinates that leaves room for the rounding of basis and rows."""
         d, p = self.basis.shape
-        skew = np.sqrt(float(d * p)) * 2.0 ** -(_BASIS_BITS + 1) + p * _LARGEST_SKEW
+        skew = np.sqrt(float(d * p)) * 2.0 ** -(BASIS_BITS + 1) + p * _LARGEST_SKEW
         return float(1 - skew - np.sqrt(p + 1.0) * 2.0**-GRID_BITS - 2.0**-40)
 
     @cached_property
-    def _directions(self) -> NDArray[np.float64]:
-        return np.ascontiguousarray(np.rint(self.basis.T * 2.0**_BASIS_BITS))
+    def directions(self) -> NDArray[np.float64]:
+        """The basis (p, d) as integers: its vectors times 2^20."""
+        return np.ascontiguousarray(np.rint(self.basis.T * 2.0**BASIS_BITS))
+
+    def to_grid_tensor(self, columns: Any) -> Any:
+        """Convert a tensor on a device, as `to_grid` does."""
+        from dpem.statistics import kernels_torch_projection  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch_projection.projected(self, columns)
 
     def to_grid(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Convert a block of shape (columns, rows) to integers, with norm at most 2^24 per row."""
         rows = self.domain.to_grid(columns)
         # |direction| <= 2^20 + sqrt(d)/2 and |row| <= 2^24.
-        along = exact_product(self._directions, rows, bound=2.0**46) * 2.0**-_BASIS_BITS
+        along = exact_product(self.directions, rows, bound=2.0**46) * 2.0**-BASIS_BITS
         parts = along
         if self.n_columns > len(along):
             rest = np.sqrt(np.maximum(norm_squared(rows) - norm_squared(along), 0.0))

@@ -16,7 +16,7 @@ import numpy as np
 
 from dpem.data.domain import GRID, norm_squared
 from dpem.privacy import sensitivity
-from dpem.statistics.base import CompiledStatistic, Statistic, TensorStatistic, require_gaussian
+from dpem.statistics.base import Statistic, TensorStatistic, require_gaussian
 from dpem.statistics.exact import exact_product
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ __all__ = [
 SQUARED_BITS = 13
 LINEAR_BITS = 20
 # 2^20, less room for rounding.
-_BELOW_ONE = 2.0**LINEAR_BITS * (1 - 2.0**-40)
+BELOW_ONE = 2.0**LINEAR_BITS * (1 - 2.0**-40)
 # Number of halvings from the box that contains all rows to the smallest one.
 BOX_BITS = 18
 
@@ -96,6 +96,12 @@ class CountedRows(Statistic):
     def sum_block(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of the block."""
         return np.array([rows.shape[1]])
+
+    def sum_tensor(self, rows: Any) -> Any:
+        """Count the rows of the tensor."""
+        from dpem.statistics import kernels_torch_sizes  # noqa: PLC0415  (needs the extra `gpu`)
+
+        return kernels_torch_sizes.counted_rows(rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,11 +221,15 @@ class BoxHistogram(TensorStatistic):
             row[: len(table)] = table
         return padded
 
+    def warm_up(self) -> None:
+        """Compute the tables, before every thread does."""
+        _ = self._padded_tables, self._leaves
+
     @cached_property
     def _leaves(self) -> NDArray[np.int32]:
         """The leaf of every code."""
-        codes = np.arange(1 << BOX_BITS)
-        return (np.searchsorted(self.starts, codes, side="right") - 1).astype(np.int32)
+        sizes = np.diff(self.starts, append=1 << BOX_BITS)
+        return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
     def _sum_numpy(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
         """Count the rows of each leaf. Rows outside the box count at its border."""
@@ -270,11 +280,13 @@ class IntervalSum(BoundedNumber):
 
 
 @dataclass(frozen=True, eq=False)
-class SquaredDistances(BoundedNumber, CompiledStatistic):
+class SquaredDistances(BoundedNumber, TensorStatistic):
     """Squared distances to the nearest point over the squared diameter, with 20 bits. Eq. (S-8)."""
 
     points: NDArray[np.float64]  # (k, d), integers
     kernels: ClassVar[str] = "nearest"
+    tensor_module: ClassVar[str] = "kernels_torch_sizes"
+    tensor_kernel: ClassVar[str] = "squared_distances"
 
     @property
     def unit(self) -> float:
@@ -294,7 +306,7 @@ class SquaredDistances(BoundedNumber, CompiledStatistic):
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnSquares(CompiledStatistic):
+class ColumnSquares(TensorStatistic):
     """Squared deviations of columns from a centre, in units of public widths; each row is clipped to a norm.
 
     Squares are non-negative, so that the vectors of two rows have a non-negative product: Eq. (S-11). The
@@ -305,6 +317,8 @@ class ColumnSquares(CompiledStatistic):
     widths: NDArray[np.float64]  # (d,), grid units
     clip: float
     kernels: ClassVar[str] = "simple"
+    tensor_module: ClassVar[str] = "kernels_torch_sizes"
+    tensor_kernel: ClassVar[str] = "column_squares"
 
     @property
     def size(self) -> int:
@@ -325,12 +339,12 @@ class ColumnSquares(CompiledStatistic):
         """Sum the squares, rounded down so that the norm stays below the clip. Check it in integers."""
         squares = ((rows - self.centre[:, None]) / self.widths[:, None]) ** 2
         norm = np.sqrt(norm_squared(squares))
-        scaled = np.floor(squares * (_BELOW_ONE / np.maximum(norm, self.clip)))
+        scaled = np.floor(squares * (BELOW_ONE / np.maximum(norm, self.clip)))
         scaled[:, ~(norm_squared(scaled) <= 4.0**LINEAR_BITS)] = 0.0
         return np.asarray(scaled.sum(axis=1).astype(np.int64))
 
     def _add_compiled(self, kernels: Any, rows: NDArray[np.floating[Any]], total: NDArray[np.int64]) -> None:
-        kernels.column_squares(rows, self.centre, self.widths, self.clip, _BELOW_ONE, 4.0**LINEAR_BITS, total)
+        kernels.column_squares(rows, self.centre, self.widths, self.clip, BELOW_ONE, 4.0**LINEAR_BITS, total)
 
 
 @dataclass(frozen=True, eq=False)

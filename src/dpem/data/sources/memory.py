@@ -16,6 +16,7 @@ import narwhals as nw
 import numpy as np
 
 from dpem import _validate
+from dpem._compiled import are_used
 from dpem.data.cells import as_bytes, is_arrow, is_null, suppress_errors
 from dpem.data.sources.base import RowSource
 from dpem.data.sources.owners import owners_of
@@ -23,7 +24,7 @@ from dpem.data.table_types import did_you_mean, doubled_names
 from dpem.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import Self
 
     from numpy.typing import NDArray
@@ -35,7 +36,7 @@ __all__ = ["BLOCK_CELLS", "TableRows", "require_columns", "require_number"]
 
 # Number of cells in a block: small enough that a block and its temporaries stay in the cache.
 BLOCK_CELLS = 1 << 16
-# Blocks of a piece at most, and how many pieces a table of that size at least has.
+# Blocks of a piece at most, and about how many pieces a table of that size at least has.
 _MOST_BLOCKS = 8
 _PIECES = 64
 
@@ -94,6 +95,7 @@ class TableRows(RowSource):
                 )
             self._owners = None
             self._columns = _array_columns(data, None if schema is None else len(schema.columns))
+        self._together = _together(self._columns)
         self.n_columns: int = len(self._columns)
         self._n_rows = len(self._columns[0]) if self.n_columns else 0
         self._of_findings = False
@@ -113,6 +115,7 @@ class TableRows(RowSource):
         """Return the rows of all tables, which have the same columns."""
         whole = copy.copy(tables[0])
         whole._columns = [_joined(parts) for parts in zip(*(t._columns for t in tables), strict=True)]
+        whole._together = _together(whole._columns)
         whole._owners = None  # owners are indices into the names of each part
         whole._n_rows = sum(table.n_rows for table in tables)
         return whole
@@ -134,7 +137,7 @@ class TableRows(RowSource):
     def pieces(self, first: int = 0) -> Iterator[TableRows]:
         """Yield the rows a few blocks at a time, starting with piece number `first`."""
         # Few large pieces, for less work under the interpreter's lock, but enough of them for many threads.
-        blocks = min(max(1, self.n_rows // (_PIECES * self.block_rows)), _MOST_BLOCKS)
+        blocks = min(max(1, round(self.n_rows / (_PIECES * self.block_rows))), _MOST_BLOCKS)
         size = blocks * self.block_rows
         for start in range(first * size, self.n_rows, size):
             yield self._slice(start, start + size)
@@ -147,6 +150,7 @@ class TableRows(RowSource):
         """Return the same rows with some of the columns."""
         other = copy.copy(self)
         other._columns = [self._columns[j] for j in columns]
+        other._together = _together(other._columns)
         other.n_columns = len(columns)
         other.names = None if self.names is None else tuple(self.names[j] for j in columns)
         if self.schema is not None:
@@ -179,12 +183,17 @@ class TableRows(RowSource):
             return view
         block = np.empty((self.n_columns, self.n_rows))
         with np.errstate(all="ignore"):  # a warning or an exception here would depend on a row
-            for j, column in enumerate(self._columns):
-                if self.schema is None:
+            if self.schema is None:
+                for j, column in enumerate(self._columns):
                     block[j] = column
-                else:
-                    values, found = self.schema.columns[j].parse(column)
-                    block[j] = found if self._of_findings else values
+                return block
+            others: Iterable[int] = range(self.n_columns)
+            if are_used(block.size):
+                others = self.schema._stored.parse(
+                    self._columns, self._together, block, findings=self._of_findings
+                )
+            for j in others:
+                self.schema.columns[j].parse_into(block[j], self._columns[j], findings=self._of_findings)
         return block
 
     def without_copy(self) -> Self:
@@ -194,19 +203,10 @@ class TableRows(RowSource):
         return other
 
     def _view(self) -> NDArray[np.float64] | None:
-        """Return a view (columns, rows) of float64 cells at even distances in memory, else None."""
-        first = self._columns[0]
-        if self.schema is not None or not all(
-            column.dtype == np.float64 and column.strides == first.strides for column in self._columns
-        ):
+        """Return a read-only view (columns, rows) of float64 cells that need no parsing, else None."""
+        if self.schema is not None or self._together is None or self._together.dtype != np.float64:
             return None
-        places = np.array([column.__array_interface__["data"][0] for column in self._columns])
-        steps = np.diff(places)
-        if len(set(steps.tolist())) > 1:
-            return None
-        between = int(steps[0]) if len(steps) else 0
-        shape, strides = (self.n_columns, self.n_rows), (between, first.strides[0])
-        return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
+        return self._together
 
     def null(self) -> NDArray[np.bool_]:
         """Return which cells are null before parsing, with shape (columns, rows)."""
@@ -220,6 +220,7 @@ class TableRows(RowSource):
         """Return the rows that are kept."""
         other = copy.copy(self)
         other._columns = [_where(column, kept) for column in self._columns]
+        other._together = None
         other._owners = None if self._owners is None else self._owners[kept]
         other._n_rows = int(np.count_nonzero(kept))
         return other
@@ -227,9 +228,29 @@ class TableRows(RowSource):
     def _slice(self, start: int, stop: int) -> TableRows:
         other = copy.copy(self)
         other._columns = [column[start:stop] for column in self._columns]
+        other._together = None if self._together is None else self._together[:, start:stop]
         other._owners = None if self._owners is None else self._owners[start:stop]
         other._n_rows = max(0, min(stop, self.n_rows) - start)
         return other
+
+
+def _together(columns: Sequence[Any]) -> NDArray[Any] | None:
+    """Return a read-only view (columns, rows) of numbers of one type, evenly spaced in memory, else None."""
+    if not columns or is_arrow(columns[0]) or columns[0].dtype.kind not in "fiu":
+        return None
+    first = columns[0]
+    if any(
+        is_arrow(one) or one.dtype != first.dtype or one.strides != first.strides or len(one) != len(first)
+        for one in columns
+    ):
+        return None
+    places = np.array([column.__array_interface__["data"][0] for column in columns])
+    steps = np.diff(places)
+    if len(set(steps.tolist())) > 1:
+        return None
+    between = int(steps[0]) if len(steps) else 0
+    shape, strides = (len(columns), len(first)), (between, first.strides[0])
+    return np.lib.stride_tricks.as_strided(first, shape, strides, writeable=False)
 
 
 def _frame_columns(
@@ -341,22 +362,22 @@ def _joined(parts: Sequence[Any]) -> Any:
 def _as_cells(series: nw.Series[Any]) -> Any:
     """Return the cells of a column of any type, one by one if its library fails on some of them.
 
-    Arrow text stays in Arrow; all other cells become a NumPy array.
+    Text becomes an Arrow array; all other cells become a NumPy array.
     """
-    array: NDArray[Any] = np.empty((0, 0))  # two dimensions mark that conversion failed
+    native = series.to_native()
+    text = None
     with suppress_errors():
-        if nw.get_native_namespace(series).__name__ == "pyarrow":
-            native = series.to_native()
-            if series.dtype == nw.Categorical:
-                native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
-                array = np.asarray(native.to_numpy())
-            whole = _arrow_text(native)
-            if whole is not None:
-                return whole
-        if array.ndim != 1:
+        text = _text_cells(series, native)
+    if text is not None:
+        return text
+    with suppress_errors():
+        if series.implementation.is_pyarrow() and series.dtype == nw.Categorical:
+            native = native.cast(native.type.value_type)  # nulls of a dictionary would be lost
+            array = np.asarray(native.to_numpy())
+        else:
             array = np.asarray(series.to_numpy())
-    if array.ndim == 1:
-        return array
+        if array.ndim == 1:
+            return array
     cells = np.full(len(series), None, dtype=object)
     for i in range(len(series)):
         with suppress_errors():
@@ -365,15 +386,58 @@ def _as_cells(series: nw.Series[Any]) -> Any:
     return cells
 
 
-def _arrow_text(native: Any) -> Any:
-    """Return a text column as one Arrow array, or None for other columns."""
-    import pyarrow as pa  # noqa: PLC0415  (installed, because the column comes from it)
+def _text_cells(series: nw.Series[Any], native: Any) -> Any:
+    """Return a column of text as one Arrow array, or None for other columns."""
+    if series.implementation.is_pyarrow():
+        return _arrow_text(native.cast(native.type.value_type) if series.dtype == nw.Categorical else native)
+    if series.implementation.is_polars():
+        if series.dtype in (nw.Categorical, nw.Enum):
+            import polars as pl  # noqa: PLC0415  (installed, because the column comes from it)
 
-    is_text = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    if not any(test(native.type) for test in is_text):
+            native = native.cast(pl.String)
+        return _arrow_text(native.to_arrow()) if series.dtype in _TEXT else None
+    if not series.implementation.is_pandas():
         return None
-    whole = native.combine_chunks()
-    return whole if isinstance(whole, pa.Array) else None
+    import pandas as pd  # noqa: PLC0415  (slow to import)
+    import pyarrow as pa  # noqa: PLC0415  (slow to import)
+
+    if isinstance(native.dtype, pd.CategoricalDtype):
+        texts, codes = _object_text(native.cat.categories.to_numpy()), native.cat.codes.to_numpy()
+        return None if texts is None else texts.take(pa.array(codes, mask=codes < 0))
+    if isinstance(native.dtype, pd.StringDtype | pd.ArrowDtype):
+        return _arrow_text(pa.array(native.array))
+    return _object_text(native.to_numpy())
+
+
+_TEXT = (nw.String, nw.Categorical, nw.Enum)
+
+
+def _arrow_text(native: Any) -> Any:
+    """Return a text column of Arrow as one array, or None for other columns."""
+    import pyarrow as pa  # noqa: PLC0415  (slow to import)
+
+    if isinstance(native, pa.ChunkedArray):
+        native = native.combine_chunks()
+    if not isinstance(native, pa.Array):
+        return None
+    if native.type in (pa.string_view(), pa.binary_view()):
+        native = native.cast(pa.large_string() if native.type == pa.string_view() else pa.large_binary())
+    return native if native.type in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()) else None
+
+
+def _object_text(cells: NDArray[Any]) -> Any:
+    """Return objects that are all text or missing as one Arrow array, and None for other cells.
+
+    Arrow text is parsed by the same rules, many times faster and outside the interpreter's lock.
+    """
+    import pyarrow as pa  # noqa: PLC0415  (slow to import)
+
+    if cells.dtype.kind != "O" or not set(map(type, cells)) <= {str, type(None), float}:
+        return None
+    found: list[Any] = []
+    with suppress_errors():  # a number, or text that is not valid Unicode
+        found.append(pa.array(cells, pa.large_string(), from_pandas=True))
+    return found[0] if found else None
 
 
 def _nested_rows(rows: Sequence[Any], width: int | None) -> NDArray[Any]:
@@ -447,4 +511,7 @@ def _array_columns(data: Any, width: int | None) -> list[NDArray[Any]]:
     if np.ma.isMaskedArray(data):
         array = array.astype(np.float64 if array.dtype.kind in "fiub" else object)
         array[np.ma.getmaskarray(data)] = np.nan
-    return [array[:, j] for j in range(array.shape[1])]
+    columns = [array[:, j] for j in range(array.shape[1])]
+    if width is None or array.dtype.kind != "O":
+        return columns
+    return [cells if (text := _object_text(cells)) is None else text for cells in columns]

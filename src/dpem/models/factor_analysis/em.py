@@ -4,12 +4,13 @@ With loadings W, noise variances Psi, G = (I + W' Psi^-1 W)^-1, B = Psi^-1 W G a
 
     W = L (G + B' L)^-1,    Psi = diag(Lambda) - rowsum(W * L).
 
-Only K x K matrices are inverted, and Lambda is multiplied by K columns at a time.
+Only K x K matrices are inverted, and Lambda is multiplied by K columns at a time. Moments, loadings and noise
+variances may have a first axis for several fits at once. Each fit has the same bits as alone.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -43,25 +44,31 @@ class Moment(Protocol):
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
-        """The diagonal, (d,)."""
+        """The diagonal, (d,), or (n, d) for a stack."""
         ...
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product with (d, k) columns."""
+        """Return the product with (..., d, k) columns."""
+        ...
+
+    def fits(self, which: NDArray[np.intp]) -> Moment:
+        """Return some moments of a stack; the moment itself if several fits share it."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class DenseMoment:
-    """A dense matrix, with a separate diagonal if that is known more precisely."""
+    """A dense matrix, with a separate diagonal if that is known more precisely; or a stack of matrices."""
 
     matrix: NDArray[np.float64]
     variances: NDArray[np.float64] | None = None
 
     @property
     def diagonal(self) -> NDArray[np.float64]:
-        """The diagonal, (d,)."""
-        return np.diagonal(self.matrix).copy() if self.variances is None else self.variances
+        """The diagonal, (..., d)."""
+        if self.variances is not None:
+            return self.variances
+        return np.diagonal(self.matrix, axis1=-2, axis2=-1).copy()
 
     @classmethod
     def positive_part(cls, matrix: NDArray[np.float64], least: float) -> DenseMoment:
@@ -76,8 +83,14 @@ class DenseMoment:
         return cls(vectors @ vectors.T, np.maximum(diagonal, least))
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product with (d, k) columns."""
+        """Return the product with (..., d, k) columns."""
         return np.asarray(self.matrix @ columns)
+
+    def fits(self, which: NDArray[np.intp]) -> DenseMoment:
+        """Return some moments of a stack; the moment itself if several fits share it."""
+        if self.matrix.ndim == 2:
+            return self
+        return DenseMoment(self.matrix[which], None if self.variances is None else self.variances[which])
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +107,17 @@ class LowRankMoment:
         return np.asarray(((self.left @ self.core) * self.left).sum(axis=1) + self.added)
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the product with (d, k) columns."""
+        """Return the product with (..., d, k) columns."""
         return np.asarray(self.left @ (self.core @ (self.left.T @ columns)) + self.added[:, None] * columns)
+
+    def fits(self, which: NDArray[np.intp]) -> LowRankMoment:  # noqa: ARG002
+        """Return the moment, which several fits share."""
+        return self
 
 
 @dataclass(frozen=True, eq=False)
 class Factors:
-    """Loadings (d, k) and noise variances (d,): a covariance W W' + Psi.
+    """Loadings (..., d, k) and noise variances (..., d): a covariance W W' + Psi.
 
     `rotated` makes W' Psi^-1 W diagonal and decreasing, and the largest loading of each factor positive.
     """
@@ -115,8 +132,13 @@ class Factors:
 
     def scaled(self, scale: NDArray[np.float64] | float) -> Factors:
         """Return the factors for columns multiplied by `scale`."""
-        factors = np.broadcast_to(np.asarray(scale, dtype=np.float64), self.noise.shape)
-        return Factors(self.loadings * factors[:, None], self.noise * factors**2)
+        scale = np.asarray(scale, dtype=np.float64)
+        factors = np.broadcast_to(scale, np.broadcast_shapes(scale.shape, self.noise.shape))
+        return Factors(self.loadings * factors[..., None], self.noise * factors**2)
+
+    def fits(self, which: NDArray[np.intp] | int) -> Factors:
+        """Return some factors of a stack."""
+        return Factors(self.loadings[which], self.noise[which])
 
     def rotated(self) -> Factors:
         """Return loadings of the same covariance in canonical order, rotation and signs."""
@@ -156,6 +178,8 @@ def fit_factors(
 ) -> tuple[Factors, int]:
     """Fit factors to a second moment; return them and the number of EM steps.
 
+    A stack of moments needs a start. It gives a stack of factors, and the number of steps of all together.
+
     Parameters
     ----------
     moment : Moment
@@ -172,20 +196,23 @@ def fit_factors(
         Stop after `max_iter` steps, or when ten steps gain less than `tol` per column.
     """
     diagonal = np.maximum(moment.diagonal, _SMALLEST_VARIANCE)
-    d, k = len(diagonal), n_components
+    d, k = diagonal.shape[-1], n_components
     unit = _Correlations(moment, np.sqrt(diagonal))
     if start is not None:
         begin = start.scaled(1 / unit.widths)
-        starts = [begin.loadings]
-        first_noise = np.clip(begin.noise, least_noise, 1.0)
+        begin = replace(begin, noise=np.clip(begin.noise, least_noise, 1.0))
+        if diagonal.ndim > 1:
+            factors, steps = _em(unit, begin, least_noise, max_iter, tol)
+            return factors.scaled(unit.widths), int(steps.sum())
+        starts = Factors(begin.loadings[None], begin.noise[None])
     else:
-        starts = [_start(unit, d, k)]
+        loadings = [_start(unit, d, k)]
         if random_state is not None and d <= _FEW_COLUMNS:
-            starts += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
-        first_noise = np.full(d, 0.5)
-    fits = [_em(unit, Factors(loadings, first_noise), least_noise, max_iter, tol) for loadings in starts]
-    factors, steps = max(fits, key=lambda fit: _log_likelihood(unit, fit[0]))
-    return factors.scaled(unit.widths), steps
+            loadings += [0.5 * random_state.normal(size=(d, k)) for _ in range(_STARTS_IN_FEW_COLUMNS)]
+        starts = Factors(np.stack(loadings), np.full((len(loadings), d), 0.5))
+    factors, steps = _em(unit, starts, least_noise, max_iter, tol)
+    best = int(np.argmax(_log_likelihood(unit, factors))) if len(steps) > 1 else 0
+    return factors.fits(best).scaled(unit.widths), int(steps[best])
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,8 +223,12 @@ class _Correlations:
     widths: NDArray[np.float64]
 
     def times(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        inverse = 1 / self.widths[:, None]
+        inverse = 1 / self.widths[..., None]
         return np.asarray(self.moment.times(columns * inverse) * inverse)
+
+    def fits(self, which: NDArray[np.intp]) -> _Correlations:
+        widths = self.widths if self.widths.ndim == 1 else self.widths[which]
+        return _Correlations(self.moment.fits(which), widths)
 
 
 def _start(unit: _Correlations, d: int, k: int) -> NDArray[np.float64]:
@@ -234,36 +265,52 @@ def _em(
     least_noise: NDArray[np.float64] | float,
     max_iter: int,
     tol: float,
-) -> tuple[Factors, int]:
-    d, k = factors.loadings.shape
-    before, step = -np.inf, 0
+) -> tuple[Factors, NDArray[np.intp]]:
+    """Run EM on a stack of fits, each until it stops; return the factors and the steps of each."""
+    n, d, _ = factors.loadings.shape
+    found = Factors(np.empty_like(factors.loadings), np.empty_like(factors.noise))
+    steps = np.full(n, max_iter)
+    running = np.arange(n)  # the fits that have not stopped
+    before = np.full(n, -np.inf)
     for step in range(1, max_iter + 1):
-        over_noise = factors.loadings / factors.noise[:, None]
-        g = np.linalg.inv(np.eye(k) + factors.loadings.T @ over_noise)
-        b = over_noise @ g
-        product = unit.times(b)
-        loadings = product @ _inverse(g + b.T @ product)
-        noise = np.maximum(1.0 - (loadings * product).sum(axis=1), least_noise)
-        factors = Factors(loadings, noise)
+        factors = _em_step(unit, factors, least_noise)
+        found.loadings[running], found.noise[running], steps[running] = factors.loadings, factors.noise, step
         if step % 10 == 0:
             now = _log_likelihood(unit, factors)
-            if abs(now - before) < tol * d:
+            left = np.flatnonzero(~(np.abs(now - before) < tol * d))
+            if not len(left):
                 break
+            if len(left) < len(running):
+                unit, factors, running, now = unit.fits(left), factors.fits(left), running[left], now[left]
             before = now
-    return factors, step
+    return found, steps
+
+
+def _em_step(unit: _Correlations, factors: Factors, least_noise: NDArray[np.float64] | float) -> Factors:
+    over_noise = factors.loadings / factors.noise[..., None]
+    g = np.linalg.inv(np.eye(factors.loadings.shape[-1]) + _across(factors.loadings) @ over_noise)
+    b = over_noise @ g
+    product = unit.times(b)
+    loadings = product @ _inverse(g + _across(b) @ product)
+    return Factors(loadings, np.maximum(1.0 - (loadings * product).sum(axis=-1), least_noise))
+
+
+def _across(matrices: NDArray[np.float64]) -> NDArray[np.float64]:
+    return matrices.swapaxes(-1, -2)
 
 
 def _inverse(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the inverse of a symmetric K x K matrix, made positive definite: noise may have spoiled that."""
-    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
-    values = np.maximum(values, 1e-9 * max(float(values[-1]), 1e-9))
-    return np.asarray(vectors / values @ vectors.T)
+    """Return the inverse of symmetric K x K matrices, made positive definite: noise may have spoiled that."""
+    values, vectors = np.linalg.eigh((matrix + _across(matrix)) / 2)
+    values = np.maximum(values, 1e-9 * np.maximum(values[..., -1:], 1e-9))
+    return np.asarray(vectors / values[..., None, :] @ _across(vectors))
 
 
-def _log_likelihood(unit: _Correlations, factors: Factors) -> float:
+def _log_likelihood(unit: _Correlations, factors: Factors) -> NDArray[np.float64]:
     """Return twice the mean log-likelihood of rows with this moment, up to a constant."""
-    over_noise = factors.loadings / factors.noise[:, None]
-    inner = np.eye(factors.loadings.shape[1]) + factors.loadings.T @ over_noise
-    explained = np.linalg.solve(inner, over_noise.T @ unit.times(over_noise))
-    log_det = np.log(factors.noise).sum() + np.linalg.slogdet(inner)[1]
-    return float(-log_det - (1 / factors.noise).sum() + np.trace(explained))
+    over_noise = factors.loadings / factors.noise[..., None]
+    inner = np.eye(factors.loadings.shape[-1]) + _across(factors.loadings) @ over_noise
+    explained = np.linalg.solve(inner, _across(over_noise) @ unit.times(over_noise))
+    log_det = np.log(factors.noise).sum(axis=-1) + np.linalg.slogdet(inner)[1]
+    inverse_noise = (1 / factors.noise).sum(axis=-1)
+    return np.asarray(-log_det - inverse_noise + np.trace(explained, axis1=-2, axis2=-1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from dpem.estimator.base import Adjacency, PrivateEstimator, PublicFacts, warn_o
 from dpem.estimator.planned_columns import Forecast
 from dpem.estimator.summary import Weakness
 from dpem.fitting.reserve import with_shape
-from dpem.fitting.standard_errors import deviations_of_draws
+from dpem.fitting.standard_errors import deviations_of_stacks
 from dpem.gate.plan import Plan, PrivacyUnit
 from dpem.models.factor_analysis.density import FactorDensityMixin, arrays_of
 from dpem.models.factor_analysis.em import DenseMoment, Factors, LowRankMoment, fit_factors, principal_factors
@@ -28,7 +27,7 @@ from dpem.statistics.projection import ProjectedDomain, orthonormal_basis
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -46,7 +45,6 @@ _PARTS = ("mean", "components", "noise_variance")
 _SMALLEST_PLAIN_NOISE = 1e-12  # as in scikit-learn
 # Draws for standard errors: they take about once or twice the time of the fit.
 _DRAWS, _DRAWS_IN_MANY_COLUMNS, _MANY_COLUMNS = 40, 8, 400
-_COLUMNS_FOR_THREADS = 16
 
 
 class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
@@ -222,9 +220,7 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
         with one_thread():
             mean, factors, n_iter = self._fit_factors(fitted, projected, random_state)
         progress.step("standard errors")
-        # Steps of few columns are short, and would only wait for the interpreter's lock.
-        n_threads = thread_count(self.n_jobs) if len(fitted.mean) >= _COLUMNS_FOR_THREADS else 1
-        errors = deviations_of_draws(self._draws(fitted, factors, projected, random_state), n_threads)
+        errors = self._standard_errors(fitted, factors, projected, random_state)
         scale = domain.scale
         units = (scale, scale, scale**2)
         # The mean of rows lies within the bounds.
@@ -304,21 +300,19 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
             )
         return mean, factors.scaled(np.sqrt(fitted.size)).rotated(), n_iter
 
-    def _draws(
+    def _standard_errors(
         self,
         fitted: FittedMoment,
         own: Factors,
         projected: ProjectedDomain | None,
         random_state: PublicRandom,
-    ) -> Iterator[Callable[[], tuple[NDArray[np.float64], ...]]]:
-        """Yield functions that fit with fresh noise in the last release; loadings are rotated to `own`."""
+    ) -> tuple[NDArray[np.float64], ...]:
+        """Repeat the last round and the fit with fresh noise; loadings are rotated to `own`."""
         scale = float(np.sqrt(fitted.size))
-        many = len(fitted.mean) > _MANY_COLUMNS
+        d, stddev = len(fitted.mean), fitted.released.noise_stddev
 
-        def draw(
-            redrawn: Callable[[], tuple[NDArray[np.float64], Moment]],
-        ) -> tuple[NDArray[np.float64], ...]:
-            mean, moment = _of_columns(*redrawn(), projected)
+        def redrawn(noise: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+            mean, moment = _of_columns(*fitted.redrawn(noise), projected)
             if projected is not None and fitted.single and isinstance(moment, LowRankMoment):
                 factors = principal_factors(moment, self.n_components, fitted.least_noise)
             else:
@@ -332,11 +326,21 @@ class FactorAnalysis(FactorDensityMixin, PrivateEstimator):
                     tol=1e-6,
                 )
             factors = factors.scaled(scale)
-            left, _, right = np.linalg.svd(factors.loadings.T @ (own.loadings / own.noise[:, None]))
-            return mean, (factors.loadings @ left @ right).T, factors.noise
+            transposed = np.swapaxes(factors.loadings, -1, -2)
+            left, _, right = np.linalg.svd(transposed @ (own.loadings / own.noise[:, None]))
+            return mean, np.swapaxes(factors.loadings @ left @ right, -1, -2), factors.noise
 
-        for _ in range(_DRAWS_IN_MANY_COLUMNS if many else _DRAWS):
-            yield partial(draw, fitted.redraw(random_state))
+        def one_by_one(noise: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+            return tuple(map(np.stack, zip(*map(redrawn, noise), strict=True)))
+
+        def draw(n: int) -> NDArray[np.float64]:
+            return random_state.normal(size=(n, len(stddev))) * stddev
+
+        in_stacks = isinstance(fitted.moment, DenseMoment) and projected is None
+        n_draws = _DRAWS_IN_MANY_COLUMNS if d > _MANY_COLUMNS else _DRAWS
+        return deviations_of_stacks(
+            redrawn if in_stacks else one_by_one, draw, n_draws, d * d, thread_count(self.n_jobs)
+        )
 
     # -- files -------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +26,6 @@ from dpem.statistics.gaussian import FrameMoments
 from dpem.statistics.simple import ColumnSquares, DistanceHistogram, RelativeSums
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Unpack
 
     from numpy.typing import NDArray
@@ -165,7 +164,7 @@ class FactorShape:
 
 @dataclass(frozen=True, eq=False)
 class FittedMoment:
-    """The released mean and second moment; `redraw` repeats the last round with fresh noise."""
+    """The released mean and second moment; `redrawn` repeats the last round with fresh noise."""
 
     mean: NDArray[np.float64]
     moment: Moment
@@ -177,11 +176,9 @@ class FittedMoment:
     last: MomentRound
     released: ReleasedStatistics
 
-    def redraw(self, random_state: PublicRandom) -> Callable[[], tuple[NDArray[np.float64], Moment]]:
-        """Draw fresh noise of the last round; return a function that returns mean and moment."""
-        stddev = self.released.noise_stddev
-        again = self.released.with_more_noise(random_state.normal(size=len(stddev)) * stddev)
-        return partial(self.last.moment, again, redrawn=True)
+    def redrawn(self, noise: NDArray[np.float64]) -> tuple[NDArray[np.float64], Moment]:
+        """Return mean and moment of the last round with fresh noise, or a stack of it."""
+        return self.last.moment(self.released.with_more_noise(noise), redrawn=True)
 
 
 def fit_moment(
@@ -301,4 +298,5 @@ def _size(gate: Gate, stage: str, estimate: Estimate, n: float) -> tuple[float, 
     statistic = FrameSizes(estimate.components(0.0), cap * d)
     mean, noise = statistic.mean(gate.release(stage, statistic), n)
     excess = mean / d - 1
-    return max(_LEAST_SIZE, 1 + clear_part(np.array([excess]), noise / d) * excess), noise / d
+    kept = float(clear_part(np.array([excess]), noise / d))
+    return max(_LEAST_SIZE, 1 + kept * excess), noise / d

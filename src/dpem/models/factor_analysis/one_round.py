@@ -163,21 +163,24 @@ class MomentRound:
     ) -> tuple[NDArray[np.float64], Moment]:
         """Return the mean, and the second moment about it as far as it stands out of the noise.
 
-        With `redrawn` noise the mean is not shrunk, so that standard errors show all of the noise.
+        With `redrawn` noise the mean is not shrunk, so that standard errors show all of the noise. A stack of
+        releases gives a stack of means and moments, unless there are more than `LARGEST_DENSE` columns.
         """
         framed = self.statistic.read(released)
         d, s = len(self.before.mean), self.statistic.count_scale
-        moments = framed.moments[0] / self.n_rows
+        moments = framed.moments[..., 0, :, :] / self.n_rows
         noise = framed.noise / self.n_rows / self._kept
-        raw_shift = moments[0, 1:] / s
-        shift = raw_shift * clear_part(raw_shift, framed.noise / self.n_rows / math.sqrt(2) / s)
-        second = symmetric(moments[1:, 1:]) / self._kept - np.outer(shift, shift)
+        raw_shift = moments[..., 0, 1:] / s
+        shift_noise = framed.noise / self.n_rows / math.sqrt(2) / s
+        shift = raw_shift * clear_part(raw_shift, shift_noise)[..., None]
+        second = symmetric(moments[..., 1:, 1:]) / self._kept - shift[..., None] * shift[..., None, :]
         diagonal_frame = self.before.covariance.ndim == 1
         factor = self.before.factor(self.ridge)
         widths = np.diagonal(factor)
         move = raw_shift if redrawn else shift
-        mean = self.statistic.components.centres[0] + (widths * move if diagonal_frame else factor @ move)
-        mean = onto_grid(mean[None] * GRID)[0] / GRID  # also moves the mean into the ball
+        move = widths * move if diagonal_frame else (factor @ move[..., None])[..., 0]
+        mean = self.statistic.components.centres[0] + move
+        mean = onto_grid(mean * GRID) / GRID  # also moves the mean into the ball
         if d > LARGEST_DENSE:
             return mean, self._leading(second, noise, widths)
         if diagonal_frame:
@@ -186,26 +189,33 @@ class MomentRound:
             inverse = np.linalg.inv(factor)
             base = symmetric(inverse @ self.before.covariance @ inverse.T)
         size = _fitting_size(second, base, noise)
-        if self.sized and size < 1:  # the frame has the right size, so the difference is clipped tails
-            second, noise = second / size, noise / size
-        else:
-            base = size * base
-        least = min(_LEAST_KEPT, max(1e-3, _LEAST_KEPT * noise_edge(noise, d)))
+        of_moment, of_base = self._corrections(size)
+        second, noises = second / of_moment[..., None, None], noise / of_moment
+        base = of_base[..., None, None] * base
+        least = np.minimum(_LEAST_KEPT, np.maximum(1e-3, _LEAST_KEPT * (noises * noise_edge(1.0, d))))
         least = 1 - _trust(size) * (1 - least)
-        difference = spectrum_above_noise(second - base, noise, _ENOUGH_ALONE if self.single else 1)
+        difference = spectrum_above_noise(second - base, noises, _ENOUGH_ALONE if self.single else 1)
         inside = _at_least(base + difference, base, least)
         matrix = symmetric(factor @ inside @ factor.T)
         # Variances of columns are far more precise than those of directions: take the noisy diagonal.
-        noisy = np.einsum("ij,jk,ik->i", factor, second, factor)
-        wanted = self._variances(noisy, noise * (factor**2).sum(axis=1), size)
-        stretch = np.sqrt(wanted / np.diagonal(matrix))
-        return mean, DenseMoment(matrix * stretch[:, None] * stretch)
+        noisy = np.einsum("ij,...jk,ik->...i", factor, second, factor)
+        wanted = self._variances(noisy, noises[..., None] * (factor**2).sum(axis=1), size)
+        stretch = np.sqrt(wanted / np.diagonal(matrix, axis1=-2, axis2=-1))
+        return mean, DenseMoment(matrix * stretch[..., None] * stretch[..., None, :])
+
+    def _corrections(self, size: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return what to divide the moment by, and to multiply the base by, if the moment has this size.
+
+        If the frame has the right size, and the moment is smaller, the difference is clipped tails.
+        """
+        clipped = self.sized & (size < 1)
+        return np.where(clipped, size, 1.0), np.where(clipped, 1.0, size)
 
     def _variances(
-        self, noisy: NDArray[np.float64], noise: NDArray[np.float64], size: float
+        self, noisy: NDArray[np.float64], noise: NDArray[np.float64], size: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        before = self.before.variances * (1.0 if self.sized and size < 1 else size)
-        kept = _trust(size) * clear_part(noisy - before, noise)
+        before = self.before.variances * self._corrections(size)[1][..., None]
+        kept = (_trust(size) * clear_part(noisy - before, noise))[..., None]
         # A column far narrower than its noise carries no information, unless it turns out to be far wider.
         shown = np.maximum(before, noisy - 2 * noise) ** 2
         moved = before + kept * shown / (shown + noise**2) * (np.maximum(noisy, 0.0) - before)
@@ -221,10 +231,8 @@ class MomentRound:
         d = len(widths)
         diagonal = self.before.variances / widths**2
         size = _fitting_size(np.diagonal(second), diagonal, noise)
-        if self.sized and size < 1:  # as in `moment`
-            second, noise = second / size, noise / size
-        else:
-            diagonal = size * diagonal
+        of_moment, of_base = self._corrections(size)
+        second, noise, diagonal = second / of_moment, noise / float(of_moment), of_base * diagonal
         noisy = np.diagonal(second) * widths**2
         wanted = self._variances(noisy, noise * widths**2, size)
         columns = np.arange(d)
@@ -239,36 +247,41 @@ class MomentRound:
         return LowRankMoment(left, np.diag(strengths), added)
 
 
-def _fitting_size(moment: NDArray[np.float64], base: NDArray[np.float64], noise: float) -> float:
-    """Return the multiple of the base that fits a noisy moment best.
+def _fitting_size(
+    moment: NDArray[np.float64], base: NDArray[np.float64], noise: float
+) -> NDArray[np.float64]:
+    """Return the multiple of the base, a matrix or a diagonal, that fits noisy moments best.
 
     This single number is far less noisy than directions. If the base is too large, it keeps the order of
     directions, which a moment that is mostly noise would otherwise change.
     """
     squared = float((base**2).sum())
-    excess = float((moment * base).sum()) / squared - 1
-    kept = clear_part(np.array([excess]), noise / math.sqrt(squared))
-    return max(_LEAST_SIZE, 1 + kept * excess)
+    excess = (moment * base).sum(axis=tuple(range(-base.ndim, 0))) / squared - 1
+    kept = clear_part(excess[..., None], noise / math.sqrt(squared))
+    return np.asarray(np.maximum(_LEAST_SIZE, 1 + kept * excess))
 
 
 def _within_ball(variances: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scale variances so that they sum to at most 1, as those of rows in the unit ball do."""
-    return np.asarray(variances / max(1.0, float(variances.sum())))
+    return np.asarray(variances / np.maximum(1.0, variances.sum(axis=-1, keepdims=True)))
 
 
-def _trust(size: float) -> float:
+def _trust(size: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the trust, 0 to 1, in a moment's variances; it is 0 if clipping removed half of the moment.
 
     The frame was sized to fit the moment. If the moment is smaller, tails were clipped, first those of
     columns that are rarely far from their mean. Their variances may then be larger than they seem.
     """
-    return min(1.0, max(0.0, (size - _NO_TRUST) / (_FULL_TRUST - _NO_TRUST)))
+    return np.asarray(np.clip((size - _NO_TRUST) / (_FULL_TRUST - _NO_TRUST), 0.0, 1.0))
 
 
-def _at_least(matrix: NDArray[np.float64], base: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-    """Raise a matrix so that every direction keeps at least a share of its variance in the base."""
+def _at_least(
+    matrix: NDArray[np.float64], base: NDArray[np.float64], least: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Raise matrices so that every direction keeps at least a share of its variance in the base."""
     values, vectors = np.linalg.eigh(base)
-    root = vectors * np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
-    inverse = vectors / np.sqrt(np.maximum(values, 1e-12)) @ vectors.T
+    widths, across = np.sqrt(np.maximum(values, 1e-12))[..., None, :], np.swapaxes(vectors, -1, -2)
+    root, inverse = vectors * widths @ across, vectors / widths @ across
     values, vectors = np.linalg.eigh(symmetric(inverse @ matrix @ inverse))
-    return symmetric(root @ (vectors * np.maximum(values, least) @ vectors.T) @ root)
+    raised = vectors * np.maximum(values, least[..., None])[..., None, :] @ np.swapaxes(vectors, -1, -2)
+    return symmetric(root @ raised @ root)

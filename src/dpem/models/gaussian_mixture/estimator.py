@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
@@ -26,7 +25,7 @@ from dpem.estimator.saved_arrays import (
 )
 from dpem.estimator.summary import is_supported
 from dpem.fitting.reserve import with_shape
-from dpem.fitting.standard_errors import deviations_of_draws
+from dpem.fitting.standard_errors import deviations_of_stacks
 from dpem.models.gaussian_mixture.density import BackgroundComponents, GaussianDensityMixin, public_means
 from dpem.models.gaussian_mixture.fit import MixtureRequest, fit_mixture
 from dpem.models.gaussian_mixture.missing import expected_rows
@@ -44,7 +43,7 @@ from dpem.statistics.gaussian import COVARIANCES
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -61,7 +60,6 @@ __all__ = ["GaussianMixture"]
 
 _PARTS = ("weights", "means", "covariances")
 _DRAWS = 100  # of the noise, for standard errors
-_COLUMNS_FOR_THREADS = 16
 
 
 class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator):
@@ -282,13 +280,16 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         domain = public.numeric_domain
         fitted = fit_mixture(gate, public.request, public.n_rows, random_state, progress)
 
-        def in_units(m_step: Callable[[], MixtureState]) -> tuple[NDArray[np.float64], ...]:
-            return self._in_units(m_step(), domain)
+        def redrawn(noise: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+            return self._in_units(fitted.redrawn(noise), domain)
 
-        draws = (partial(in_units, fitted.redraw(random_state)) for _ in range(_DRAWS))
-        # Steps of few columns are short, and would only wait for the interpreter's lock.
-        n_threads = thread_count(self.n_jobs) if domain.n_columns >= _COLUMNS_FOR_THREADS else 1
-        errors = dict(zip(_PARTS, deviations_of_draws(draws, n_threads), strict=True))
+        def draw(n: int) -> NDArray[np.float64]:
+            return random_state.normal(0.0, fitted.noise_stddev, (n, len(fitted.noise_stddev)))
+
+        deviations = deviations_of_stacks(
+            redrawn, draw, _DRAWS, fitted.state.covariances.size, thread_count(self.n_jobs)
+        )
+        errors = dict(zip(_PARTS, deviations, strict=True))
         gate.n_rows = fitted.pool.n_rows
         state, wide, scale = fitted.state, fitted.background, domain.scale
         background = BackgroundComponents.none(domain.n_columns)
@@ -344,14 +345,14 @@ class GaussianMixture(PrivateScoreMixin, GaussianDensityMixin, PrivateEstimator)
         return state.weights, means, self._of_type(covariances)
 
     def _of_type(self, covariances: NDArray[np.float64]) -> NDArray[np.float64]:
-        diagonals = np.diagonal(covariances, axis1=1, axis2=2)
+        diagonals = np.diagonal(covariances, axis1=-2, axis2=-1)
         match self.covariance_type:
             case "tied":
-                return np.array(covariances[0])
+                return np.array(covariances[..., 0, :, :])
             case "diag":
                 return np.array(diagonals)
             case "spherical":
-                return np.asarray(diagonals.mean(axis=1))
+                return np.asarray(diagonals.mean(axis=-1))
         return covariances
 
     def impute(self, X: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,7 +25,7 @@ from dpem.gate.plan import Stage, StageName
 from dpem.models.gaussian_mixture.m_step import Background, MixtureState, MixtureStep
 from dpem.models.gaussian_mixture.pool import Pool, PoolRound, frame_limits
 from dpem.statistics.gaussian import FrameMoments, GaussianComponents
-from dpem.statistics.missing_cells import fill_rows
+from dpem.statistics.missing_cells import FilledRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,12 +161,13 @@ class MixtureShape:
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
-    """The result of a fit; `redraw` draws fresh noise for the last M-step, to be called."""
+    """The result of a fit; `redrawn` repeats the last M-step with fresh noise of size `noise_stddev`."""
 
     state: MixtureState
     pool: Pool
     shape: MixtureShape
-    redraw: Callable[[PublicRandom], Callable[[], MixtureState]]
+    noise_stddev: NDArray[np.float64]
+    redrawn: Callable[[NDArray[np.float64]], MixtureState]  # by a stack of noise
     counts: tuple[NDArray[np.float64], float]  # averaged counts of the components, and their noise
 
     @property
@@ -209,18 +209,16 @@ def fit_mixture(
         incomplete=request.incomplete,
     )
     state, before, released = run_em(gate, step, start, gate.plan.numbered("em"), progress)
-    noise = released.noise_stddev * state.average.noise_of_last
-
+    average = state.average
+    noise_stddev = released.noise_stddev * average.noise_of_last
     with one_thread():
         frames = step.frames(before)
 
-    def redraw(random_state: PublicRandom) -> Callable[[], MixtureState]:
-        again = released.with_more_noise(random_state.normal(0.0, noise))
-        return partial(step.m_step, before, again, frames)
+    def redrawn(noise: NDArray[np.float64]) -> MixtureState:
+        return step.m_step(before, released.with_more_noise(noise), frames)
 
-    average = state.average
     counts = average.sums[0][:, 0, 0], average.noise / step.count_scale**2
-    return FittedMixture(state, pool, shape, redraw, counts)
+    return FittedMixture(state, pool, shape, noise_stddev, redrawn, counts)
 
 
 def _pool_round(
@@ -268,4 +266,4 @@ def _filled(gate: Gate, pool: Pool) -> MappedRowsGate:
     """Fill missing cells by their conditional expectations under the pooled Gaussian."""
     with one_thread():
         alone = GaussianComponents.from_parameters(np.ones(1), pool.mean[None], pool.factor[None])
-    return MappedRowsGate(gate, lambda rows: fill_rows(alone, rows))
+    return MappedRowsGate(gate, FilledRows(alone))

@@ -58,7 +58,10 @@ class Background:
 
 @dataclass(frozen=True, eq=False)
 class MixtureState:
-    """Released parameters in units of the ball, and the averaged moments behind them."""
+    """Released parameters in units of the ball, and the averaged moments behind them.
+
+    A stack of releases gives a stack of states: all arrays of the result then have one more axis, the first.
+    """
 
     weights: NDArray[np.float64]  # (k,), of the components alone, summing to 1
     means: NDArray[np.float64]
@@ -139,11 +142,14 @@ class MixtureStep:
     def m_step(
         self, parameters: MixtureState, released: ReleasedStatistics, frames: Frames | None = None
     ) -> MixtureState:
-        """Return the next mixture, whatever the noise. `frames` are those of the parameters, if known."""
+        """Return the next mixture, whatever the noise: for a stack of releases, a stack of mixtures.
+
+        `frames` are those of the parameters, if known.
+        """
         frames = self.frames(parameters) if frames is None else frames
         framed = frames.statistic.read(released)
         moments = framed.moments.copy()
-        moments[:, 1:, 1:] /= kept_variance(parameters.means.shape[1], self.clip)
+        moments[..., 1:, 1:] /= kept_variance(parameters.means.shape[1], self.clip)
         # Moments of several steps have different frames: average them in units of the ball.
         sums = frames.to_ball @ moments @ frames.to_ball.transpose(0, 2, 1), framed.others
         average = (
@@ -177,28 +183,28 @@ class MixtureStep:
         k, d = centres.shape
         n, noise = self.pool.n_rows, parameters.average.noise
         background = self._background(parameters.average.sums[1], n)
-        total = n * (1 - background.sum())
-        counts = moments[:, 0, 0] / self.count_scale**2
+        total = n * (1 - background.sum(axis=-1, keepdims=True))
+        counts = moments[..., 0, 0] / self.count_scale**2
         counts = total * count_weights(counts, noise / self.count_scale**2, total)
 
-        shift = moments[:, 0, 1:] / (self.count_scale * counts[:, None])
-        length = np.sqrt((shift**2).sum(axis=1, keepdims=True))
+        shift = moments[..., 0, 1:] / (self.count_scale * counts[..., None])
+        length = np.sqrt((shift**2).sum(axis=-1, keepdims=True))
         shift *= np.minimum(1.0, _LARGEST_STEP * np.sqrt(d) / np.maximum(length, 1e-300))
-        scatter = moments[:, 1:, 1:] / counts[:, None, None] - shift[:, :, None] * shift[:, None, :]
+        scatter = moments[..., 1:, 1:] / counts[..., None, None] - shift[..., None] * shift[..., None, :]
         scatter = self._restrict(symmetric(scatter))
         relative = noise / counts
 
         tied = self._tied(scatter, factors, counts, relative)
         if self.covariance == "tied":
-            covariances = np.repeat(tied[None], k, axis=0)
+            covariances = np.repeat(tied[..., None, :, :], k, axis=-3)
         else:
             covariances = self._shrunk(scatter, frames, tied, relative)
-        means = centres + (factors @ shift[:, :, None])[:, :, 0]
-        length = np.sqrt((means**2).sum(axis=1, keepdims=True))
+        means = centres + (factors @ shift[..., None])[..., 0]
+        length = np.sqrt((means**2).sum(axis=-1, keepdims=True))
         means /= np.maximum(length, 1.0)
         return replace(
             parameters,
-            weights=counts / counts.sum(),
+            weights=counts / counts.sum(axis=-1, keepdims=True),
             means=means,
             covariances=covariances,
             background=background,
@@ -208,7 +214,8 @@ class MixtureStep:
         if self.least_background == 0:
             return np.zeros(0)
         share = np.clip(counts / n, self.least_background, self.largest_background)
-        return np.asarray(share * min(1.0, self.largest_background / share.sum()))
+        whole = share.sum(axis=-1, keepdims=True)
+        return np.asarray(share * np.minimum(1.0, self.largest_background / whole))
 
     def _restrict(self, matrices: NDArray[np.float64]) -> NDArray[np.float64]:
         """Restrict covariances in their frames to the covariance type."""
@@ -234,18 +241,20 @@ class MixtureStep:
         relative: NDArray[np.float64],
     ) -> NDArray[np.float64]:
         """Return the mean covariance, shrunk towards a multiple of the pooled one by what noise explains."""
-        share = counts / counts.sum()
-        tied = np.einsum("k,kij->ij", share, factors @ scatter @ factors.transpose(0, 2, 1))
-        noise = float(np.sqrt(((share * relative) ** 2).sum()))
+        share = counts / counts.sum(axis=-1, keepdims=True)
+        tied = np.einsum("...k,...kij->...ij", share, factors @ scatter @ factors.transpose(0, 2, 1))
+        noise = np.sqrt(((share * relative) ** 2).sum(axis=-1))
         if self.covariance == "tied":  # released as one matrix, with noise added once
-            noise /= np.sqrt(len(counts))
+            noise /= np.sqrt(counts.shape[-1])
         factor = self.pool.factor
         inverse = self._to_pool
         inside = symmetric(inverse @ tied @ inverse.T)
         inside, left = shrunk_covariance(inside, noise, self.covariance, self.smallest_eigenvalue, 1.0)
         values, vectors = np.linalg.eigh(inside)
-        values = np.clip(values, np.clip(left, self.smallest_eigenvalue, 0.5), LARGEST_EIGENVALUE)
-        return symmetric(factor @ (vectors * values @ vectors.T) @ factor.T)
+        least = np.clip(left, self.smallest_eigenvalue, 0.5)[..., None]
+        values = np.clip(values, least, LARGEST_EIGENVALUE)
+        bounded = vectors * values[..., None, :] @ np.swapaxes(vectors, -1, -2)
+        return symmetric(factor @ bounded @ factor.T)
 
     def _shrunk(
         self,
@@ -256,18 +265,17 @@ class MixtureStep:
     ) -> NDArray[np.float64]:
         """Shrink each covariance towards the tied one in its own frame, and bound its eigenvalues."""
         factors, inverse = frames.factors, frames.inverse
-        target = symmetric(inverse @ tied @ inverse.transpose(0, 2, 1))
-        kept = james_stein(scatter - target, relative**2 * noise_entries(self.covariance, scatter.shape[-1]))[
-            :, None, None
-        ]
-        values, vectors = np.linalg.eigh(target + kept * (scatter - target))
-        floor = np.clip(0.5 * kept[:, 0] * self._noise_norm(relative)[:, None], _SMALL_FRAME, 0.5)
-        inner = (vectors * np.maximum(values, floor)[:, None, :]) @ vectors.transpose(0, 2, 1)
+        target = symmetric(inverse @ tied[..., None, :, :] @ inverse.transpose(0, 2, 1))
+        noise_energy = relative**2 * noise_entries(self.covariance, scatter.shape[-1])
+        kept = james_stein(scatter - target, noise_energy)[..., None]
+        values, vectors = np.linalg.eigh(target + kept[..., None] * (scatter - target))
+        floor = np.clip(0.5 * kept * self._noise_norm(relative)[..., None], _SMALL_FRAME, 0.5)
+        inner = (vectors * np.maximum(values, floor)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
         covariances = factors @ inner @ factors.transpose(0, 2, 1)
         # Bound eigenvalues in the pooled frame.
         pooled = self.pool.factor
         to_pool = self._to_pool
         values, vectors = np.linalg.eigh(symmetric(to_pool @ covariances @ to_pool.T))
         values = np.clip(values, self.smallest_eigenvalue, LARGEST_EIGENVALUE)
-        bounded = (vectors * values[:, None, :]) @ vectors.transpose(0, 2, 1)
+        bounded = (vectors * values[..., None, :]) @ np.swapaxes(vectors, -1, -2)
         return self._restrict(symmetric(pooled @ bounded @ pooled.T))

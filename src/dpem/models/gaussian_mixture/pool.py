@@ -134,7 +134,7 @@ class PoolRound:
         form = "diag" if separate else self.covariance
         inside, floor = shrunk_covariance(inside, noise, form, least, widest)
         values, vectors = np.linalg.eigh(inside)
-        values = np.clip(values, min(max(floor, narrowest), 1.0), _WIDEST_FRAME)
+        values = np.clip(values, min(max(float(floor), narrowest), 1.0), _WIDEST_FRAME)
         if first:
             values = np.minimum(values + 0.5 * floor, 1.0)
         return symmetric(vectors * values @ vectors.T)
@@ -147,26 +147,34 @@ def _within_ball(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def shrunk_covariance(
-    covariance: NDArray[np.float64], noise: float, form: Covariance, least: float, largest: float
-) -> tuple[NDArray[np.float64], float]:
-    """Shrink a noisy covariance towards simpler ones; return it and its remaining noise.
+    covariance: NDArray[np.float64],
+    noise: NDArray[np.float64] | float,
+    form: Covariance,
+    least: float,
+    largest: float,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Shrink noisy covariances (..., d, d) towards simpler ones; return them and their remaining noise (...).
 
     The mean variance is the most certain (it averages d noisy values), then the variances of the columns (d
     numbers), then the covariances (d^2 / 2 numbers). Each part is shrunk by its own evidence. `noise` is the
     standard deviation of a variance.
     """
-    d = len(covariance)
-    variances = np.diagonal(covariance)
-    mean = float(np.clip(variances.mean(), least, largest))
+    d = covariance.shape[-1]
+    variances = np.diagonal(covariance, axis1=-2, axis2=-1)
+    mean = np.clip(variances.mean(axis=-1, keepdims=True), least, largest)
     own = variances - mean
-    shared = covariance - np.diag(variances)
-    kept_own = kept_shared = 0.0
+    diagonal = np.eye(d)
+    shared = covariance - variances[..., None] * diagonal
+    noise_squared = np.float_power(noise, 2)  # the bits of a square of Python's floats
+    kept_own = kept_shared = np.zeros(covariance.shape[:-2])
     if form != "spherical":
-        kept_own = float(kept_part(float(own @ own), d * noise**2))
+        squared = (own[..., None, :] @ own[..., None])[..., 0, 0]
+        kept_own = kept_part(squared, d * noise_squared)
     if form in ("full", "tied") and d > 1:
-        kept_shared = float(james_stein(shared, noise**2 * d * (d - 1) / 2))
-    shrunk = mean * np.eye(d) + kept_own * np.diag(own) + kept_shared * shared
-    return shrunk, noise * max(kept_own, kept_shared * math.sqrt(d / 2))
+        kept_shared = james_stein(shared, noise_squared * d * (d - 1) / 2)
+    shrunk = mean[..., None] * diagonal + kept_own[..., None, None] * (own[..., None] * diagonal)
+    shrunk = shrunk + kept_shared[..., None, None] * shared
+    return shrunk, np.asarray(noise * np.maximum(kept_own, kept_shared * math.sqrt(d / 2)))
 
 
 def james_stein(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpem._compiled import kernel_module
 from dpem._threads import one_thread
 from dpem.estimator.base import public_random
 
@@ -43,6 +44,7 @@ _TRIAL_STEPS = 300
 _TRIALS = 2
 _RATE = 0.05  # learning rate of Adam, on logarithms of probabilities
 _ENTRIES_PER_THREAD = 1 << 19
+_ENTRIES_PER_CELL = 100  # entries of pairs, over all steps, that take as long as a cell of rows
 _WORK = 1e12  # floating-point operations of all restarts together
 _FLOOR = 1e-4  # share of the column's distribution in each table
 
@@ -103,6 +105,26 @@ class PairEvidence:
     def smoothing(self) -> float:
         """The default smoothing for this noise; beyond mu = 1 sampling error dominates."""
         return float(_SMOOTHING * min(self.mu, 1.0) ** 0.75)
+
+    @cached_property
+    def scaled(self) -> tuple[NDArray[np.float32], ...]:
+        """The released counts over n, each followed by n^2 over its variance, per entry."""
+        n = self.n_rows
+        pair_weights = n * n / self.variance(self.pair_noise**2, self.pairs) * self.counted
+        column_weights = n * n / self.variance(self.column_variances, self.columns)
+        part_weights = n * n / self.variance(self.part_variances, self.parts)
+        everything = [
+            self.pairs / n,
+            pair_weights,
+            self.columns / n,
+            column_weights,
+            self.parts / n,
+            part_weights,
+        ]
+        if self.by_part is not None:
+            split = n * n / self.variance(self.by_part_noise**2, self.by_part)
+            everything += [self.by_part / n, split]
+        return tuple(array.astype(np.float32) for array in everything)
 
     def thinned(self, random_state: PublicRandom) -> tuple[PairEvidence, PairEvidence]:
         """Split the counts into two independent halves, each with twice the variance.
@@ -170,32 +192,31 @@ def fit_pairs(
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
     work = 4.0 * evidence.pairs.size * n_components / share_of_work
     trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
-    with (
-        one_thread(),
-        ThreadPoolExecutor(min(n_jobs, _threads_for(evidence.pairs.size * n_components))) as pool,
-    ):
-        losses = np.zeros(len(tried))
-        for trial in range(_TRIALS):
-            progress.step(f"smoothing, trial {trial + 1} of {_TRIALS}")
-            fitted_to, judged_by = evidence.thinned(random_state)
-            # Each half has half of mu^2, and needs the smoothing of a release with that mu.
-            less = fitted_to.smoothing / evidence.smoothing
-            searches = [_Search(fitted_to, k, less * by, trial_steps, _seed(random_state)) for k, by in tried]
-            losses += [_loss(found, judged_by) for found in pool.map(_Search.run, searches)]
-        k, smoothing = tried[int(losses.argmin())]
+    entries = evidence.pairs.size * n_components
+    # Searches of all sizes are compiled, or none.
+    kernels = kernel_module("dpem.models.table.descent_kernel", entries * _STEPS // _ENTRIES_PER_CELL)
+    halves, searches = [], []
+    for _ in range(_TRIALS):
+        fitted_to, judged_by = evidence.thinned(random_state)
+        # Each half has half of mu^2, and needs the smoothing of a release with that mu.
+        less = fitted_to.smoothing / evidence.smoothing
+        halves += [judged_by] * len(tried)
+        searches += [
+            _Search(fitted_to, k, less * by, trial_steps, _seed(random_state), kernels) for k, by in tried
+        ]
+    # Without compiled code the interpreter's lock takes most of a small step: more threads would wait.
+    useful = len(searches) if kernels is not None else 1 + entries // _ENTRIES_PER_THREAD
+    with one_thread(), ThreadPoolExecutor(min(n_jobs, useful)) as pool:
+        progress.step(f"smoothing, {_TRIALS} trials")
+        losses = list(pool.map(_Search.loss, searches, halves))
+        k, smoothing = tried[int(np.reshape(losses, (_TRIALS, -1)).sum(axis=0).argmin())]
         restarts = int(np.clip(_WORK / (work * _STEPS), 2, _RESTARTS)) if k > 1 else 1
         progress.step(f"{restarts} restarts of {k} components")
-        searches = [_Search(evidence, k, smoothing, _STEPS, _seed(random_state)) for _ in range(restarts)]
+        searches = [
+            _Search(evidence, k, smoothing, _STEPS, _seed(random_state), kernels) for _ in range(restarts)
+        ]
         found = list(pool.map(_Search.run, searches))
     return _averaged(found), float(smoothing)
-
-
-def _threads_for(entries: float) -> int:
-    """Return how many searches to run at a time, from the entries of pairs times components of each.
-
-    The interpreter's lock takes most of a small step: further threads would only wait for it.
-    """
-    return int(1 + entries / _ENTRIES_PER_THREAD)
 
 
 def _seed(random_state: PublicRandom) -> int:
@@ -218,25 +239,48 @@ def _loss(found: ProductComponents, evidence: PairEvidence) -> float:
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    """One descent from a random start. Single precision suffices, because the tables are far noisier."""
+    """One descent from a random start. Single precision suffices, because the tables are far noisier.
+
+    With the module `kernels`, the descent is compiled. Its results are those of NumPy up to rounding.
+    """
 
     evidence: PairEvidence
     n_components: int
     smoothing: float
     steps: int
     seed: int
+    kernels: Any = None
 
     def run(self) -> ProductComponents:
         """Minimise by Adam, with a learning rate that falls towards the end."""
         with np.errstate(all="ignore"):
             return self._descended()
 
+    def loss(self, judged_by: PairEvidence) -> float:
+        """Return the loss of the components that this search finds, on the other half of the counts."""
+        return _loss(self.run(), judged_by)
+
     def _descended(self) -> ProductComponents:
-        evidence = self.evidence
         log_tables, log_weights = self._start()
+        if self.kernels is None:
+            self._descend(log_tables, log_weights)
+        else:
+            *released, nothing = *self.evidence.scaled, np.empty((0, 0), dtype=np.float32)
+            split = released[6:] or [nothing, nothing]
+            self.kernels.descend(
+                *(log_tables, log_weights, self.evidence.starts, *released[:6], *split),
+                *(self._strength, 1 / self._n_entries, self._rates),
+            )
+        found = _softmax_columns(log_tables, self.evidence.starts).astype(np.float64)
+        parts = np.exp((log_weights - log_weights.max()).astype(np.float64))
+        return ProductComponents(parts / parts.sum(), found / self._column_sums(found))
+
+    def _descend(self, log_tables: NDArray[np.float32], log_weights: NDArray[np.float32]) -> None:
+        """Move the logarithms of tables and weights, which the compiled form does up to rounding."""
+        evidence = self.evidence
         moments = [np.zeros_like(log_tables), np.zeros_like(log_tables)]
         weight_moments = [np.zeros_like(log_weights), np.zeros_like(log_weights)]
-        for step in range(1, self.steps + 1):
+        for step, rate in enumerate(self._rates.tolist(), start=1):
             tables = _softmax_columns(log_tables, evidence.starts)
             weights = np.exp(log_weights - log_weights.max())
             weights /= weights.sum()
@@ -245,13 +289,24 @@ class _Search:
             inner = tables * by_tables
             inner -= tables * _repeated(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
             by_weights = weights * (by_weights - (weights * by_weights).sum())
-            late = (self.steps - step) / (0.4 * self.steps)
-            rate = _RATE * min(1.0, step / 20) * min(1.0, 0.02 + 0.98 * late)
             log_tables -= _adam(inner, moments, step, rate)
             log_weights -= _adam(by_weights, weight_moments, step, rate)
-        found = _softmax_columns(log_tables, evidence.starts).astype(np.float64)
-        parts = np.exp((log_weights - log_weights.max()).astype(np.float64))
-        return ProductComponents(parts / parts.sum(), found / self._column_sums(found))
+
+    @property
+    def _rates(self) -> NDArray[np.float64]:
+        """The learning rate of each step: it rises over the first 20 and falls over the last 40 percent."""
+        step = np.arange(1, self.steps + 1)
+        late = (self.steps - step) / (0.4 * self.steps)
+        return np.asarray(_RATE * np.minimum(1.0, step / 20) * np.minimum(1.0, 0.02 + 0.98 * late))
+
+    @property
+    def _strength(self) -> np.float32:
+        """The smoothing in units of the sum of squares; a single component needs none."""
+        return np.float32(self.smoothing * self.evidence.n_rows if self.n_components > 1 else 0.0)
+
+    @property
+    def _n_entries(self) -> np.float32:
+        return np.float32(max(self.evidence.pairs.size / 2, 1))
 
     def _start(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the logarithms of random components near the distributions of the columns."""
@@ -263,31 +318,11 @@ class _Search:
         weights = np.log(parts / parts.sum())[:, None] + 0.4 * random_state.normal(size=(len(parts), k))
         return near.astype(np.float32), weights.astype(np.float32)
 
-    @cached_property
-    def _scaled(self) -> tuple[NDArray[np.float32], ...]:
-        """The released counts over n, each followed by n^2 over its variance, per entry."""
-        evidence, n = self.evidence, self.evidence.n_rows
-        pair_weights = n * n / evidence.variance(evidence.pair_noise**2, evidence.pairs) * evidence.counted
-        column_weights = n * n / evidence.variance(evidence.column_variances, evidence.columns)
-        part_weights = n * n / evidence.variance(evidence.part_variances, evidence.parts)
-        everything = [
-            evidence.pairs / n,
-            pair_weights,
-            evidence.columns / n,
-            column_weights,
-            evidence.parts / n,
-            part_weights,
-        ]
-        if evidence.by_part is not None:
-            split = n * n / evidence.variance(evidence.by_part_noise**2, evidence.by_part)
-            everything += [evidence.by_part / n, split]
-        return tuple(array.astype(np.float32) for array in everything)
-
     def _gradient(
         self, tables: NDArray[np.float32], weights: NDArray[np.float32]
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Return the gradients by tables and by weights, divided by the number of entries."""
-        pairs, pair_weights, columns, column_weights, parts, part_weights, *split = self._scaled
+        pairs, pair_weights, columns, column_weights, parts, part_weights, *split = self.evidence.scaled
         total = weights.sum(axis=0)
         marginal = tables @ total
         column_residual = (marginal - columns) * column_weights
@@ -309,12 +344,10 @@ class _Search:
         # Mutual information of component and column; its gradient through the marginal is constant.
         if self.n_components > 1:
             ratio = np.log(np.maximum(tables, 1e-9)) - np.log(np.maximum(marginal, 1e-9))[:, None]
-            strength = np.float32(self.smoothing * self.evidence.n_rows)
-            by_tables += strength * total * ratio
-            by_weights += strength * (tables * ratio).sum(axis=0)
-        n_entries = np.float32(max(pairs.size / 2, 1))
-        return np.asarray(by_tables / n_entries, dtype=np.float32), np.asarray(
-            by_weights / n_entries, dtype=np.float32
+            by_tables += self._strength * total * ratio
+            by_weights += self._strength * (tables * ratio).sum(axis=0)
+        return np.asarray(by_tables / self._n_entries, dtype=np.float32), np.asarray(
+            by_weights / self._n_entries, dtype=np.float32
         )
 
     def _column_sums(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpem.data.levels import LevelGrid
 from dpem.data.sources.files import Files
+from dpem.data.sources.on_device import without_device
 from dpem.data.to_dataframe import to_dataframe
 from dpem.engines import open_rows
 from dpem.errors import InvalidArgumentError
@@ -44,6 +45,7 @@ class TableRowsMixin:
 
     def _levels(self, X: Any) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return rows as levels, and a mask of null cells."""
+        X = without_device(X)
         if isinstance(X, list | tuple) and any(len(row) != len(self.schema.names) for row in X):
             raise InvalidArgumentError(
                 f"Expected rows of {len(self.schema.names)} cells, as in the schema, got a row of another "
@@ -95,7 +97,7 @@ class TableRowsMixin:
                 filled = column.levels.centres[probabilities.argmax(axis=1)]
             cells[j, lost] = filled
         frame = to_dataframe(self.schema, cells)
-        index = getattr(X, "index", None)
+        index = getattr(without_device(X), "index", None)
         if index is not None and not callable(index):  # of a pandas DataFrame
             frame.index = index
         return frame
@@ -124,6 +126,7 @@ class TableRowsMixin:
 
     def _levels_but(self, j: int, X: Any) -> NDArray[np.intp]:
         """Return rows as levels with one column unknown; files need not contain it."""
+        X = without_device(X)
         if not isinstance(X, str | os.PathLike | Files):
             levels, _ = self._levels(self._with_target(X))
         else:

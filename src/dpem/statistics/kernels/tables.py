@@ -9,7 +9,7 @@ import numpy as np
 from dpem._compiled import compiled
 from dpem.statistics.kernels.arithmetic import CHUNK, exp_non_positive
 
-__all__ = ["histograms", "mixture_tables", "pair_tables"]
+__all__ = ["add_expected", "histograms", "mixture_tables", "pair_tables"]
 
 _ROWS = 4096  # at a time: their bins stay in the cache
 
@@ -156,3 +156,29 @@ def mixture_tables(
                 cell = by_cell[cells[j] + codes[j, i]]
                 for c in range(k):
                     cell[c] += share[i, c]
+
+
+@compiled()
+def add_expected(
+    shares: Any, by_cell: Any, cells: Any, may_be_missing: Any, expected: Any, bits: int, out: Any
+) -> None:
+    """Add the sums of `MixtureTables` to `out` (k, entries), from those of `mixture_tables`.
+
+    The last cell of a column is that of missing cells, which count as `expected` (cells, k) in the others.
+    """
+    k = len(shares)
+    position, lost = 1, 1 + cells[-1] - (len(cells) - 1)
+    for c in range(k):
+        out[c, 0] += shares[c] << bits
+    for j in range(len(cells) - 1):
+        last = cells[j + 1] - 1
+        for b in range(cells[j], last):
+            for c in range(k):
+                out[c, position] += by_cell[b, c] << bits
+                if may_be_missing[j]:
+                    out[c, position] += by_cell[last, c] * expected[b, c]
+            position += 1
+        if may_be_missing[j]:
+            for c in range(k):
+                out[c, lost] += by_cell[last, c] << bits
+            lost += 1
