@@ -1,6 +1,9 @@
 """Settings for all tests: no silent skips if everything is installed."""
 
+import functools
+import gc
 import os
+from contextlib import ExitStack, contextmanager
 
 # Two test processes with one thread per core slow each other down, because OpenMP's threads spin.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -12,6 +15,7 @@ import pytest
 
 from dpem import _compiled
 from dpem.fitting.standard_errors import few_draws
+from dpem.models.table.pairs import short_searches
 
 # Tests of tensors have a separate environment: `make test-gpu`.
 collect_ignore = [] if os.environ.get("DPEM_GPU") == "1" else ["gpu"]
@@ -35,6 +39,12 @@ _LONG = ("reproduce", "engines", "audit", "models", "cli", "faults", "report")
 def pytest_collection_modifyitems(items):
     place = {name: number for number, name in enumerate(_LONG)}
     items.sort(key=lambda item: place.get(item.path.parent.name, len(_LONG)))
+
+
+def pytest_collection_finish():
+    """Leave all that was imported and collected out of garbage collections, which would look at it often."""
+    gc.collect()
+    gc.freeze()
 
 
 def _forbid_skip(report):
@@ -62,11 +72,37 @@ def _compiled_sums_of_few_rows():
         yield
 
 
+# Standard errors, and searches for synthetic tables, take most of a small fit. Tests of them are marked.
+_DRAWS, _TABLES = "all_draws", "good_tables"
+
+
+@contextmanager
+def _cheap(markers):
+    """Use few draws for standard errors and search little for tables, without those that are marked."""
+    with ExitStack() as stack:
+        if _DRAWS not in markers:
+            stack.enter_context(few_draws(10))
+        if _TABLES not in markers:
+            stack.enter_context(short_searches(10))
+        yield
+
+
 @pytest.fixture(autouse=True)
-def _few_draws_of_standard_errors(request):
-    """Use few draws for standard errors, which take most of a small fit, except in tests of them."""
-    if request.node.get_closest_marker("all_draws") is not None:
+def _cheap_fits(request):
+    """Make the fits of a test cheap."""
+    with _cheap({marker.name for marker in request.node.iter_markers()}):
         yield
-        return
-    with few_draws(10):
-        yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef, request):
+    """Make the fits that tests share cheap, unless a test of the file has a marker."""
+    if fixturedef.scope == "function":
+        return (yield)
+    with _cheap(_markers_of(request.path, request.session)):
+        return (yield)
+
+
+@functools.cache
+def _markers_of(path, session):
+    return {marker.name for item in session.items if item.path == path for marker in item.iter_markers()}

@@ -15,6 +15,7 @@ from dpem.testing import insecure_noise
 from experiments.weak_tables import correlated, table_of
 from support.commands import called
 
+pytestmark = pytest.mark.good_tables
 DEVIATIONS = "rows per standard deviation of noise in a count of 'pairs': "
 
 

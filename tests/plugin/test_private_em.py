@@ -65,12 +65,17 @@ def waits(n=6000, seed=0):
     return rng.exponential(np.where(rng.random(n) < 0.3, 0.2, 3.0))[:, None].clip(0, 20)
 
 
+@pytest.fixture(scope="module")
+def plain():
+    """Fit without privacy, for fits under both relations."""
+    return PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), max_iter=40).fit(waits(5000)[:2000])
+
+
 @pytest.mark.all_draws
 @pytest.mark.parametrize("adjacency", RELATIONS)
-def test_a_plug_in_model_is_fitted(adjacency):
+def test_a_plug_in_model_is_fitted(adjacency, plain):
     """The fit is close to the plain one, and has a statement, plan, standard errors, density and samples."""
     X = waits(5000)
-    plain = PrivateEM(Waiting(), epsilon=math.inf, bounds=(0, 20), max_iter=40).fit(X[:2000])
     model = PrivateEM(Waiting(), epsilon=12.0, bounds=(0, 20), adjacency=adjacency).fit(X)
     np.testing.assert_allclose(model.parameters_["means"], [0.2, 3.0], atol=0.4)
     assert model.privacy_.is_private
@@ -214,7 +219,7 @@ def test_an_m_step_may_keep_its_arguments():
             self.before = parameters
             return {"means": super().m_step(statistics, parameters, n_rows, noise)["means"], "weight": 0.5}
 
-    model = PrivateEM(Keeping(), epsilon=4.0, delta=1e-4, bounds=(0, 20)).fit(waits())
+    model = PrivateEM(Keeping(), epsilon=16.0, delta=1e-4, bounds=(0, 20)).fit(waits(1500))
     assert model.parameters_["means"][1] > 1.5
     assert list(model.standard_errors_) == list(model.parameters_) == ["weight", "means"]
 
@@ -258,8 +263,8 @@ class Telling(Waiting):
 
 def test_a_model_with_predict_proba_predicts(tmp_path):
     """Components of rows are predicted from released parameters; without the method there is no `predict`."""
-    X, few = waits(), np.array([[0.01], [19.0]])
-    model = PrivateEM(Telling(), epsilon=4.0, bounds=(0, 20), random_state=0).fit(X)
+    X, few = waits(1500), np.array([[0.01], [19.0]])
+    model = PrivateEM(Telling(), epsilon=16.0, bounds=(0, 20), random_state=0).fit(X)
     chances = model.predict_proba(few)
     np.testing.assert_allclose(chances.sum(axis=1), 1)
     assert list(model.predict(few)) == [0, 1]
@@ -292,7 +297,7 @@ def test_a_model_can_be_built_from_functions():
         norm_bound=math.sqrt(2),
         nonnegative=True,
     )
-    fitted = PrivateEM(model, epsilon=4.0, bounds=(0, 20)).fit(waits())
+    fitted = PrivateEM(model, epsilon=16.0, bounds=(0, 20)).fit(waits(1500))
     assert fitted.parameters_["means"][0] < 1 < fitted.parameters_["means"][1]
     assert list(fitted.predict([[2.0], [0.5]])) == [1, 0]
     with pytest.raises(InvalidArgumentError, match="log_density"):

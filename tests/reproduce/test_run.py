@@ -116,12 +116,18 @@ def test_folds_are_a_partition():
         assert len(fit) + len(test) == 103
 
 
-def test_command(tmp_path, capsys, monkeypatch):
+def test_command(whole, tmp_path, capsys, monkeypatch):
+    """It runs what an interrupted run has left, here the last tasks."""
     monkeypatch.delenv("DPEM_DATA", raising=False)
+    lines = (whole[0] / "reproduction" / "gowalla-tiny.csv").read_text().splitlines(keepends=True)
+    (tmp_path / "reproduction").mkdir()
+    kept = tmp_path / "reproduction" / "gowalla-tiny.csv"
+    kept.write_text("".join(lines[:-9]))
     ended = called(capsys, "reproduce", "gowalla", "--tiny", "-o", tmp_path, "--json", "--jobs", "1")
     assert ended.code == 0
     assert ended.json["page"] == str(tmp_path / "reproduction-tiny.md")
     assert all(Path(path).is_file() for path in ended.json["results"] + ended.json["figures"])
+    assert len(kept.read_text().splitlines()) == len(lines)
     assert any("stand-ins" in one for one in ended.json["warnings"])
     assert called(capsys, "reproduce", "nothing").code == 2
     ended = called(capsys, "reproduce", "gowalla", "--data", tmp_path / "no", "-o", tmp_path)

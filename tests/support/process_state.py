@@ -17,6 +17,7 @@ import gc
 import locale
 import logging
 import multiprocessing
+import operator
 import os
 import random
 import resource
@@ -229,13 +230,14 @@ def _leak_thread():
 
 def _children():
     """Return child processes, including zombies."""
-    found = {}
+    found, own = {}, str(os.getpid())
     with contextlib.suppress(FileNotFoundError):
-        for folder in [folder for folder in Path("/proc").iterdir() if folder.name.isdecimal()]:
+        for process in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208  (called thousands of times)
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                name, _, rest = (folder / "stat").read_text().partition("(")[2].rpartition(")")
-                if int(rest.split()[1]) == os.getpid():
-                    found[folder.name] = name
+                with open(f"/proc/{process}/stat", encoding="utf-8") as file:  # noqa: PTH123
+                    name, _, rest = file.read().partition("(")[2].rpartition(")")
+                if rest.split(maxsplit=2)[1] == own:
+                    found[process] = name
     return found
 
 
@@ -391,6 +393,7 @@ def _restore_context_variables(before):
 _CODE = types.FunctionType | types.BuiltinFunctionType | type | property | classmethod | staticmethod
 _PATCHED = ("numpy", "warnings", "os", "signal", "threading", "threadpoolctl", "sqlite3", "tempfile")
 _PLACES: dict[str, dict[str, tuple[Any, str]]] = {}
+_LATEST: dict[str, Any] = {"places": [], "functions": [], "state": {}}
 
 
 def _places(module_name):
@@ -407,15 +410,21 @@ def _places(module_name):
 
 
 def _functions():
-    """Return functions and methods of dpem and of modules that it uses, by name; none may be replaced."""
+    """Return functions and methods of dpem and of modules that it uses, by name; none may be replaced.
+
+    There are thousands, so the dictionary of the last call is returned if all of them are the same objects.
+    """
     for name in [name for name in sys.modules if name in _PATCHED or name.partition(".")[0] == "dpem"]:
         if name not in _PLACES:
             _PLACES[name] = _places(name)
-    return {
-        place: Is(vars(owner).get(name))
-        for places in _PLACES.values()
-        for place, (owner, name) in places.items()
-    }
+            # `vars` of a module and of a class shows later changes.
+            _LATEST["places"] += [(place, vars(owner), key) for place, (owner, key) in _PLACES[name].items()]
+    functions = [names.get(key) for _, names, key in _LATEST["places"]]
+    before = _LATEST["functions"]
+    if len(functions) != len(before) or not all(map(operator.is_, functions, before)):
+        places = [place for place, _, _ in _LATEST["places"]]
+        _LATEST.update(functions=functions, state=dict(zip(places, map(Is, functions), strict=True)))
+    return _LATEST["state"]
 
 
 def _restore_functions(before):
@@ -506,10 +515,14 @@ def read_state():
 def differences(before, patience):
     """Return one line for each difference: the kind, the name, and the values before and after."""
     deadline = time.monotonic() + patience
-    while time.monotonic() < deadline and any(STATE[kind].read() != before[kind] for kind in _SLOW_TO_END):
+    while (slow := {kind: STATE[kind].read() for kind in _SLOW_TO_END}) != {
+        kind: before[kind] for kind in _SLOW_TO_END
+    } and time.monotonic() < deadline:
         time.sleep(0.02)
-    after, found = read_state(), []
+    after, found = {name: slow[name] if name in slow else kind.read() for name, kind in STATE.items()}, []
     for kind in STATE:
+        if after[kind] is before[kind]:
+            continue
         new_names = () if kind in _MAY_GROW else (name for name in after[kind] if name not in before[kind])
         for name in (*before[kind], *new_names):
             old, new = before[kind].get(name, "nothing"), after[kind].get(name, "nothing")

@@ -932,8 +932,9 @@ def main(part, result):
         else:
             program.run("import", "every module", import_everything)
             from dpem.fitting.standard_errors import few_draws
+            from dpem.models.table.pairs import short_searches
 
-            with few_draws(5):
+            with few_draws(5), short_searches(10):
                 world = create_world(program.folder)
                 program.renew()
                 {"estimators": run_estimators, "rest": run_rest}[part](program, world)

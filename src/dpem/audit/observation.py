@@ -37,6 +37,7 @@ _PACKAGE = str(Path(__file__).parents[1])
 _Arguments = ParamSpec("_Arguments")
 _Result = TypeVar("_Result")
 _LOCK = threading.RLock()
+_PLAIN = {bool, bytes, complex, int, str, type(None)}
 
 
 def one_at_a_time(audit: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
@@ -208,6 +209,9 @@ def flattened(value: Any, *, declared: bool = False) -> dict[str, bytes]:
 
 
 def _flatten(value: Any, name: str, found: dict[str, bytes], above: set[int], declared: bool) -> None:
+    if type(value) in _PLAIN:  # most parts: the tests of classes below would take longer
+        found[name] = repr(value).encode()
+        return
     if isinstance(value, float):  # by bits: -0.0 differs from 0.0, and NaN equals NaN
         found[name] = struct.pack("<d", value)
         return

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 import tempfile
 import time
 import warnings
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
@@ -41,7 +44,7 @@ if TYPE_CHECKING:
     from dpem.audit.observation import Observation
     from dpem.estimator.base import PrivateEstimator
 
-__all__ = ["ReplayAudit", "replay"]
+__all__ = ["ReplayAudit", "first_violations", "replay"]
 
 _ANY_CAP = 1e5  # an epsilon that no plan exceeds
 
@@ -162,42 +165,92 @@ def replay(
     subject = Subject.of(estimator)
     rows = as_cells(subject, X)
     require_rows(subject, rows)
-    random = public_random(random_state)
-    first, again = observe(subject, rows), observe(subject, rows)
-    if first.result is None:
-        raise AuditFailedError(
-            f"Expected a fit of {subject.name} to audit, got an exception on these rows: {first.error}"
-        )
-    violations = [*spend_violations(first), *noise_violations([first, again])]
-    violations += _repeated(subject, rows, first)
-    violations += _ledger_violations(subject, rows, first)
-    violations += forked_noise_violations()
-    if pairs is None:
-        tables = list(neighbours(subject, rows))
-        if hostile is not None:
-            kept = np.unique(np.linspace(0, len(tables) - 1, min(hostile, len(tables))).astype(int))
-            tables = [tables[place] for place in kept]
-        pairs = tables
-        try:
-            with warnings.catch_warnings(action="ignore"):
-                violations += row_violations(subject, rows, first.releases)
-                pairs = tables + farthest_pairs(subject, rows, first.releases, search, random)
-        except (ArithmeticError, ValueError, TypeError, LookupError):
-            violations.append(Violation("output", "a row", "reading a row raised an exception"))
-    n_pairs, worst, worst_stage = 0, 0.0, ""
-    for one, other in pairs:
-        runs = [
-            first if table is rows else observe(subject, as_cells(subject, table), first.transcript)
-            for table in (one, other)
-        ]
-        n_pairs += 1
-        violations += compare(*runs)
-        for a, b in zip(runs[0].releases, runs[1].releases, strict=False):
-            if a.raw.shape == b.raw.shape and a.distance(b) > worst:
-                worst, worst_stage = a.distance(b), a.stage
+    attack = _Attack(subject, rows, pairs, hostile, search, random_state)
+    violations = tuple(chain.from_iterable(attack.violations()))
     return ReplayAudit(
-        subject.name, n_pairs, n_pairs * len(first.releases), worst, worst_stage, tuple(violations)
+        subject.name, attack.n_pairs, attack.n_releases, attack.worst, attack.worst_stage, violations
     )
+
+
+@one_at_a_time
+@_compiled.for_any_size()
+def first_violations(subject: Subject, X: Any, *, hostile: int | None, search: int) -> list[Violation]:
+    """Return the violations of the first check of `replay` that finds some; later checks are left out."""
+    attack = _Attack(subject, as_cells(subject, X), None, hostile, search, 0)
+    return next(filter(None, attack.violations()), [])
+
+
+@dataclass
+class _Attack:
+    """A replay audit in progress; `violations` does the work."""
+
+    subject: Subject
+    rows: Any
+    pairs: Iterable[tuple[Any, Any]] | None
+    hostile: int | None
+    search: int
+    random_state: Any
+    n_pairs: int = 0
+    n_releases: int = 0
+    worst: float = 0.0
+    worst_stage: str = ""
+
+    def violations(self) -> Iterator[list[Violation]]:
+        """Yield the violations that each check finds."""
+        subject, rows = self.subject, self.rows
+        random = public_random(self.random_state)
+        first, again = observe(subject, rows), observe(subject, rows)
+        if first.result is None:
+            raise AuditFailedError(
+                f"Expected a fit of {subject.name} to audit, got an exception on these rows: {first.error}"
+            )
+        yield [*spend_violations(first), *noise_violations([first, again])]
+        yield _repeated(subject, rows, first)
+        yield _ledger_violations(subject, rows, first)
+        yield forked_noise_violations()
+        pairs = self.pairs
+        if pairs is None:
+            tables = list(neighbours(subject, rows))
+            if self.hostile is not None:
+                kept = np.linspace(0, len(tables) - 1, min(self.hostile, len(tables)))
+                tables = [tables[place] for place in np.unique(kept.astype(int))]
+            pairs = tables
+            try:
+                with warnings.catch_warnings(action="ignore"):
+                    of_rows = row_violations(subject, rows, first.releases)
+                    pairs = tables + farthest_pairs(subject, rows, first.releases, self.search, random)
+            except (ArithmeticError, ValueError, TypeError, LookupError):
+                of_rows = [Violation("output", "a row", "reading a row raised an exception")]
+            yield of_rows
+        for one, other in pairs:
+            yield self._compared(one, other, first)
+
+    @cached_property
+    def _seen(self) -> dict[bytes, Observation]:
+        return {}
+
+    def _observed(self, table: Any, first: Observation) -> Observation:
+        """Replay the noisy values on a table; many pairs share one, which is fitted once.
+
+        A fit of the same cells with the same noisy values is the same: `_repeated` has compared such fits.
+        """
+        if table is self.rows:
+            return first
+        cells = as_cells(self.subject, table)
+        content = pickle.dumps(cells, protocol=5)
+        if content not in self._seen:
+            self._seen[content] = observe(self.subject, cells, first.transcript)
+        return self._seen[content]
+
+    def _compared(self, one: Any, other: Any, first: Observation) -> list[Violation]:
+        """Return the violations on a pair of neighbours, and remember the largest distance."""
+        runs = [self._observed(table, first) for table in (one, other)]
+        self.n_pairs += 1
+        self.n_releases += len(first.releases)
+        for a, b in zip(runs[0].releases, runs[1].releases, strict=False):
+            if a.raw.shape == b.raw.shape and a.distance(b) > self.worst:
+                self.worst, self.worst_stage = a.distance(b), a.stage
+        return compare(*runs)
 
 
 def _repeated(subject: Subject, rows: Any, first: Observation) -> list[Violation]:

@@ -17,7 +17,7 @@ from dpem.audit.games import Game, changed_rows, distinguish, model_score, sampl
 from dpem.audit.neighbours import as_cells, hostile_rows, with_strangers
 from dpem.audit.obligations import OBLIGATIONS, largest_ratio
 from dpem.audit.observation import record_releases
-from dpem.audit.replaying import ReplayAudit, replay
+from dpem.audit.replaying import ReplayAudit, first_violations, replay
 from dpem.audit.search import best_distinguished_pair, separation
 from dpem.audit.seeded_bugs import BUGS, seeded_bug
 from dpem.audit.sources import can_open
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dpem.audit.subject import Subject
+    from dpem.audit.violations import Violation
     from dpem.estimator.trials import Trial
 
 __all__ = ["Attack", "Finding", "run_audit", "tasks"]
@@ -245,10 +246,20 @@ def _bug(task: Attack) -> tuple[bool, str, dict[str, Any]]:
 
 def audit_of_bug(name: str, adjacency: str) -> ReplayAudit:
     """Run the quick audit that every seeded bug must fail."""
+    subject, rows, hostile, search = _audit_of_bug(name, adjacency)
+    return replay(subject, rows, hostile=hostile, search=search)
+
+
+def first_violations_of_bug(name: str, adjacency: str) -> list[Violation]:
+    """Run the same audit up to the first check that finds a violation."""
+    subject, rows, hostile, search = _audit_of_bug(name, adjacency)
+    return first_violations(subject, rows, hostile=hostile, search=search)
+
+
+def _audit_of_bug(name: str, adjacency: str) -> tuple[Subject, Any, int, int]:
     trial = registry.trials()[name]
     hostile, search = (6, 0) if trial.slow else (12, 20)
-    subject = subject_of(name, trial.epsilon, adjacency)
-    return replay(subject, trial.rows(_N_ROWS), hostile=hostile, search=search)
+    return subject_of(name, trial.epsilon, adjacency), trial.rows(_N_ROWS), hostile, search
 
 
 def _game(task: Attack) -> tuple[bool, str, dict[str, Any]]:

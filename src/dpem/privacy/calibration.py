@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dpem import _validate
@@ -89,8 +90,13 @@ def split(epsilon: float, delta: float, shares: Sequence[float]) -> list[Gaussia
     parts = [GaussianEvent(1 / math.sqrt(weight)) for weight in weights]
     if not parts:
         raise _validate.fail("at least one share", "shares", shares, "A plan cannot be empty.")
-    factor = _noise_factor(ComposedEvent.of(parts), epsilon, delta, accountant_named("gdp"))
+    factor = _factor_of_parts(tuple(parts), _validate.epsilon(epsilon), _validate.delta(delta))
     return [part.with_noise_times(factor) for part in parts]
+
+
+@lru_cache(maxsize=1024)  # fits, plans and reports share the same budget in the same way many times
+def _factor_of_parts(parts: tuple[GaussianEvent, ...], epsilon: float, delta: float) -> float:
+    return _noise_factor(ComposedEvent.of(list(parts)), epsilon, delta, accountant_named("gdp"))
 
 
 def _noise_factor(plan: Event, epsilon: float, delta: float, accountant: Accountant) -> float:

@@ -70,8 +70,11 @@ def epsilon_at(mu: float, delta: float) -> float:
     >>> round(epsilon_at(1.0, delta=1e-5), 4)
     4.3772
     """
-    mu = _validate.non_negative(mu, "mu")
-    delta = _validate.delta(delta)
+    return _epsilon_at(_validate.non_negative(mu, "mu"), _validate.delta(delta))
+
+
+@lru_cache(maxsize=4096)  # a ledger shows the epsilon of every charge, and charges are often the same
+def _epsilon_at(mu: float, delta: float) -> float:
     if delta_at(mu, 0.0) <= delta:
         return 0.0
     # Gaussian DP implies mu^2/2-zCDP, whose epsilon bounds the root from above.

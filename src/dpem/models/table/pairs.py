@@ -15,6 +15,8 @@ halves, one to fit and one to validate.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,14 +28,14 @@ from dpem._threads import one_thread
 from dpem.estimator.base import public_random
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dpem.estimator.base import PublicRandom
     from dpem.gate.progress import Progress
 
-__all__ = ["PairEvidence", "ProductComponents", "fit_pairs"]
+__all__ = ["PairEvidence", "ProductComponents", "fit_pairs", "short_searches"]
 
 # Chosen on generated tables (experiments/mixed_constants.py).
 _SMOOTHING = 0.063  # times mu^(3/4), with mu of the release of the pairs
@@ -47,6 +49,7 @@ _ENTRIES_PER_THREAD = 1 << 19
 _ENTRIES_PER_CELL = 100  # entries of pairs, over all steps, that take as long as a cell of rows
 _WORK = 1e12  # floating-point operations of all restarts together
 _FLOOR = 1e-4  # share of the column's distribution in each table
+_shorter: ContextVar[int] = ContextVar("dpem_shorter_searches", default=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +93,14 @@ class PairEvidence:
         return np.asarray(noise + self.sampling * np.maximum(counts, 0.0))
 
     @cached_property
+    def column_of_bin(self) -> NDArray[np.intp]:
+        """The column of each bin."""
+        return np.asarray(np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts)))
+
+    @cached_property
     def counted(self) -> NDArray[np.bool_]:
         """A mask of the entries that were counted: those of two different columns."""
-        column = np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+        column = self.column_of_bin
         return np.asarray(column[:, None] != column)
 
     @property
@@ -190,8 +198,9 @@ def fit_pairs(
     # Numbers of components and smoothing to try: from close to the noisy tables to independent columns.
     tried = [(n_components, factor * evidence.smoothing) for factor in _TRIED]
     tried += [(max(2, n_components // 4), evidence.smoothing), (1, np.inf)]
+    steps, most_restarts = _STEPS // _shorter.get(), max(2, _RESTARTS // _shorter.get())
     work = 4.0 * evidence.pairs.size * n_components / share_of_work
-    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS))
+    trial_steps = int(np.clip(_WORK / (work * len(tried) * _TRIALS), 50, _TRIAL_STEPS)) // _shorter.get()
     entries = evidence.pairs.size * n_components
     # Searches of all sizes are compiled, or none.
     kernels = kernel_module("dpem.models.table.descent_kernel", entries * _STEPS // _ENTRIES_PER_CELL)
@@ -210,13 +219,23 @@ def fit_pairs(
         progress.step(f"smoothing, {_TRIALS} trials")
         losses = list(pool.map(_Search.loss, searches, halves))
         k, smoothing = tried[int(np.reshape(losses, (_TRIALS, -1)).sum(axis=0).argmin())]
-        restarts = int(np.clip(_WORK / (work * _STEPS), 2, _RESTARTS)) if k > 1 else 1
+        restarts = int(np.clip(_WORK / (work * _STEPS), 2, most_restarts)) if k > 1 else 1
         progress.step(f"{restarts} restarts of {k} components")
         searches = [
-            _Search(evidence, k, smoothing, _STEPS, _seed(random_state), kernels) for _ in range(restarts)
+            _Search(evidence, k, smoothing, steps, _seed(random_state), kernels) for _ in range(restarts)
         ]
         found = list(pool.map(_Search.run, searches))
     return _averaged(found), float(smoothing)
+
+
+@contextmanager
+def short_searches(times: int) -> Iterator[None]:
+    """Search so many times shorter inside the block, for audits, whose fits need not be good."""
+    token = _shorter.set(times)
+    try:
+        yield
+    finally:
+        _shorter.reset(token)
 
 
 def _seed(random_state: PublicRandom) -> int:
@@ -271,23 +290,24 @@ class _Search:
                 *(log_tables, log_weights, self.evidence.starts, *released[:6], *split),
                 *(self._strength, 1 / self._n_entries, self._rates),
             )
-        found = _softmax_columns(log_tables, self.evidence.starts).astype(np.float64)
+        found = _softmax_columns(log_tables, self.evidence).astype(np.float64)
         parts = np.exp((log_weights - log_weights.max()).astype(np.float64))
         return ProductComponents(parts / parts.sum(), found / self._column_sums(found))
 
     def _descend(self, log_tables: NDArray[np.float32], log_weights: NDArray[np.float32]) -> None:
         """Move the logarithms of tables and weights, which the compiled form does up to rounding."""
         evidence = self.evidence
+        firsts, column = evidence.starts[:-1], evidence.column_of_bin
         moments = [np.zeros_like(log_tables), np.zeros_like(log_tables)]
         weight_moments = [np.zeros_like(log_weights), np.zeros_like(log_weights)]
         for step, rate in enumerate(self._rates.tolist(), start=1):
-            tables = _softmax_columns(log_tables, evidence.starts)
+            tables = _softmax_columns(log_tables, evidence)
             weights = np.exp(log_weights - log_weights.max())
             weights /= weights.sum()
             by_tables, by_weights = self._gradient(tables, weights)
             # Chain rule through the softmax of each column, and of all weights.
             inner = tables * by_tables
-            inner -= tables * _repeated(np.add.reduceat(inner, evidence.starts[:-1], axis=0), evidence.starts)
+            inner -= tables * np.add.reduceat(inner, firsts, axis=0).take(column, axis=0)
             by_weights = weights * (by_weights - (weights * by_weights).sum())
             log_tables -= _adam(inner, moments, step, rate)
             log_weights -= _adam(by_weights, weight_moments, step, rate)
@@ -351,19 +371,17 @@ class _Search:
         )
 
     def _column_sums(self, tables: NDArray[np.float64]) -> NDArray[np.float64]:
-        starts = self.evidence.starts
-        return np.asarray(_repeated(np.add.reduceat(tables, starts[:-1], axis=0), starts), dtype=np.float64)
+        sums = np.add.reduceat(tables, self.evidence.starts[:-1], axis=0)
+        return np.asarray(sums.take(self.evidence.column_of_bin, axis=0), dtype=np.float64)
 
 
-def _repeated(by_column: NDArray[np.floating], starts: NDArray[np.intp]) -> NDArray[np.floating]:
-    """Repeat the row of each column for each of its bins."""
-    return np.repeat(by_column, np.diff(starts), axis=0)
-
-
-def _softmax_columns(logits: NDArray[np.float32], starts: NDArray[np.intp]) -> NDArray[np.float32]:
+def _softmax_columns(logits: NDArray[np.float32], evidence: PairEvidence) -> NDArray[np.float32]:
     """Return probabilities of the bins of each column."""
-    shifted = np.exp(logits - _repeated(np.maximum.reduceat(logits, starts[:-1], axis=0), starts))
-    return np.asarray(shifted / _repeated(np.add.reduceat(shifted, starts[:-1], axis=0), starts))
+    firsts, column = evidence.starts[:-1], evidence.column_of_bin
+    shifted = logits - np.maximum.reduceat(logits, firsts, axis=0).take(column, axis=0)
+    np.exp(shifted, out=shifted)
+    shifted /= np.add.reduceat(shifted, firsts, axis=0).take(column, axis=0)
+    return shifted
 
 
 def _adam(
