@@ -12,9 +12,9 @@ define test_end
 	$(BIN)/uv pip install --quiet --python build/ends/$(1) $(2) $(END_TOOLS) .
 	build/ends/$(1)/bin/python -m pytest -q --numprocesses 3 --dist loadfile --no-loadscope-reorder tests
 endef
-END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff
+END_TOOLS := axe-playwright-python dask[array,dataframe,distributed] 'dp-accounting>=0.6' hypothesis ipykernel joblib matplotlib 'numba>=0.60' mpmath nbclient opendp pandas pexpect polars pyarrow pyspark pytest pytest-timeout pytest-xdist ruff z3-solver
 
-.PHONY: demo test quick core lint readability check coverage mutants format wheel docs bench bench-kmeans bench-mixture bench-speed \
+.PHONY: demo test quick core lint prove readability check coverage mutants mutants-ties format wheel docs bench bench-kmeans bench-mixture bench-speed \
   bench-mixture-paper bench-missing bench-latent bench-synthetic bench-fa bench-fa-speed bench-fa-peers reproduce reproduce-quick experiment-generalisation experiment-factor experiment-kmeans experiment-mixed experiment-mixture experiment-weak test-gpu bench-gpu bench-scale bench-threads bench-growth audit fuzz picture ends lock clean help
 
 help:            ## list the targets
@@ -41,7 +41,7 @@ check: $(READY)  ## only the tests
 
 # The privacy core, all property and statistical tests, and every estimator with every row source: a tenth of the
 # time of all tests. Add the tests of a change with PYTEST_ARGS.
-CORE := tests/privacy tests/property tests/statistical tests/row_statistics tests/fitting tests/gate/test_gate.py \
+CORE := tests/privacy tests/proofs tests/property tests/statistical tests/row_statistics tests/fitting tests/gate/test_gate.py \
   tests/gate/test_interrupts.py tests/engines/test_conformance.py tests/estimator/test_kept_files.py \
   tests/estimator/test_persons.py tests/plugin/test_memory.py tests/planner tests/test_api.py \
   tests/test_architecture.py tests/test_figures.py tests/test_files.py src/dpem/privacy README.md
@@ -75,6 +75,9 @@ docs: $(READY)   ## build the documentation (a warning is an error) and test the
 	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python -m pytest -q -m site tests/docs
 
+prove:           ## check the proofs in proofs/ with Coq, which apt installs if it is missing (4 minutes), and write their table
+	$(PYTHON) tools/proofs.py $(ARGS)
+
 readability:     ## the reading ease of every page of the documentation
 	$(PYTHON) tools/prose.py --readability
 
@@ -93,6 +96,9 @@ build/cosmic-ray/.ready: $(READY)
 
 mutants: build/cosmic-ray/.ready  ## list changes of the privacy core that no test notices (hours; an interrupted run continues)
 	$(BIN)/python benchmarks/mutants/run.py $(BENCH_ARGS)
+
+mutants-ties: $(READY)  ## list changes of the integer core that the ties of its proofs notice (20 minutes)
+	$(BIN)/python benchmarks/mutants/ties.py $(BENCH_ARGS)
 
 bench: $(READY)  ## speed of the noise, compared with numpy and OpenDP
 	$(BIN)/python benchmarks/noise.py
@@ -183,7 +189,7 @@ build/gpu/.ready: $(READY)
 	touch $@
 
 test-gpu: build/gpu/.ready  ## the tests of tensors, on a GPU if there is one
-	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu
+	DPEM_GPU=1 build/gpu/bin/python -m pytest tests/gpu tests/proofs/test_statements.py
 
 bench-threads: $(READY)  ## seconds of whole fits on 1 to 16 threads (10 minutes on 16 cores)
 	$(BIN)/python benchmarks/threads.py $(BENCH_ARGS)

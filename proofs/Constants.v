@@ -1,0 +1,27 @@
+(* Constants of the source. tests/proofs/test_constants.py reads each of them from the Python file named beside it
+   and fails if they differ. So a constant cannot change without the theorems that rest on it.
+
+   Relied on by: all theorems about integers. *)
+
+Definition SQUARED_BITS : nat := 13.          (* src/dpem/statistics/simple.py: SQUARED_BITS *)
+Definition LINEAR_BITS : nat := 20.           (* src/dpem/statistics/simple.py: LINEAR_BITS *)
+Definition RESPONSIBILITY_BITS : nat := 16.   (* src/dpem/statistics/gaussian.py: RESPONSIBILITY_BITS *)
+Definition ROW_BITS : nat := 42.              (* src/dpem/statistics/gaussian.py: ROW_BITS *)
+Definition COARSE_BITS : nat := 12.           (* src/dpem/statistics/gaussian.py: COARSE_BITS *)
+Definition EXACT_ROWS : nat := 512.           (* src/dpem/statistics/gaussian.py: EXACT_ROWS *)
+Definition CHECKED_TOGETHER : nat := 8.       (* src/dpem/statistics/gaussian.py: CHECKED_TOGETHER *)
+Definition CHUNK : nat := 256.                (* src/dpem/statistics/kernels/arithmetic.py: CHUNK *)
+Definition SHARE_BITS : nat := 16.            (* src/dpem/statistics/mixture_tables.py: SHARE_BITS *)
+Definition TABLE_BITS : nat := 12.            (* src/dpem/statistics/mixture_tables.py: _TABLE_BITS *)
+Definition LARGEST_BLOCK_BITS : nat := 19.    (* src/dpem/engines/base.py: log2(LARGEST_BLOCK) *)
+Definition DEVICE_BLOCK_BITS : nat := 20.     (* src/dpem/engines/device_rows.py: log2(_LARGEST_BLOCK) *)
+Definition LOW_BITS : nat := 20.              (* src/dpem/engines/totals.py: _LOW_BITS *)
+Definition EXACT_BITS : nat := 53.            (* src/dpem/statistics/exact.py: log2(EXACT) *)
+Definition UNIT_BITS : nat := 100.            (* src/dpem/privacy/ledger.py: log2(_UNITS) *)
+Definition LARGEST_STATISTIC_BITS : nat := 62. (* src/dpem/privacy/mechanisms.py: log2(_LARGEST_STATISTIC + 1) *)
+Definition FRACTION_BITS : nat := 63.         (* src/dpem/privacy/noise.py: _FRACTION_BITS *)
+Definition WORD_BITS : nat := 32.             (* src/dpem/privacy/noise.py: _WORD_BITS *)
+Definition LARGEST_FAST_V : nat := 15.        (* src/dpem/privacy/noise.py: _LARGEST_FAST_V *)
+Definition MARGIN_BITS : nat := 30.           (* src/dpem/privacy/noise.py: -log2(_MARGIN) *)
+Definition SMALLEST_SCALE_BITS : nat := 10.   (* src/dpem/privacy/noise.py: -log2(SMALLEST_SCALE) *)
+Definition LARGEST_SCALE_BITS : nat := 54.    (* src/dpem/privacy/noise.py: log2(LARGEST_SCALE) *)
