@@ -4,10 +4,10 @@
     python benchmarks/growth.py --only rows --limit 20
 
 Each series runs in its own process. Short fits run twice, because the first one may compile kernels. A series
-ends before a fit that would take longer than `--limit` seconds. Fits are private with a large epsilon, so that
-no step is left out. The rows of the first series come from a Parquet file and are not kept between passes, as
-with tables that are larger than memory. Writes benchmarks/results/growth.json, and from it growth.md and
-docs/pictures/growth.svg.
+ends before a fit that would take longer than `--limit` seconds. Fits are private with a large epsilon, so
+that no step is left out. The rows of the first series come from a Parquet file and are not kept between
+passes, as with tables that are larger than memory. Writes benchmarks/results/growth.json, and from it
+growth.md and docs/pictures/growth.svg.
 """
 
 import argparse
