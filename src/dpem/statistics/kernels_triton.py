@@ -37,6 +37,12 @@ def _rounded(x, rounder):
 
 
 @triton.jit
+def _long(number):
+    """Return a 64-bit integer: components times columns times rows may exceed 2^31."""
+    return tl.cast(number, tl.int64)
+
+
+@triton.jit
 def _responsibilities(
     places, checks, offsets, scales, constants, numbers, factors, g, wrong,
     n, n_rows, m, framed, d, groups, POOLED: tl.constexpr, TOGETHER: tl.constexpr, ROWS: tl.constexpr,
@@ -52,26 +58,26 @@ def _responsibilities(
         for q in range(groups):
             whole = zero  # sum of products, which must equal the product with a sum of rows
             for j in tl.range(q * TOGETHER, tl.minimum(q * TOGETHER + TOGETHER, d), loop_unroll_factor=4):
-                at = k * d + j
+                at = _long(k) * d + j
                 place = tl.load(places + at * n_rows + row, mask=held, other=0.0)
                 whole = whole + place
                 z = (place - tl.load(offsets + at)) * tl.load(scales + at)
                 norm = norm + z * z
-            expected = tl.load(checks + (k * groups + q) * n_rows + row, mask=held, other=0.0)
+            expected = tl.load(checks + (_long(k) * groups + q) * n_rows + row, mask=held, other=0.0)
             differ = differ | (whole != expected).to(tl.int32)
         logit = tl.load(constants + k) - half * norm
-        tl.store(g + k * n + row, logit)
+        tl.store(g + _long(k) * n + row, logit)
         largest = tl.maximum(largest, logit, propagate_nan=tl.PropagateNan.ALL)
         if k < framed:
             factor = _factor(numbers, norm)
             size = zero
             for j in tl.range(0, d, loop_unroll_factor=4):
-                at = k * d + j
+                at = _long(k) * d + j
                 place = tl.load(places + at * n_rows + row, mask=held, other=0.0)
                 z = (place - tl.load(offsets + at)) * tl.load(scales + at)
                 psi = _rounded(z * factor, rounder)
                 size = size + psi * psi
-            tl.store(factors + k * n + row, tl.where(size <= longest, factor, zero))
+            tl.store(factors + _long(k) * n + row, tl.where(size <= longest, factor, zero))
     tl.store(wrong + tl.program_id(0), tl.max(differ, axis=0))
     _to_responsibilities(g, numbers, row, largest, n, n_rows, m, POOLED, ROWS)
 
@@ -86,7 +92,7 @@ def _to_responsibilities(g, numbers, row, largest, n, n_rows, m, POOLED: tl.cons
     tl.debug_barrier()
     total = zero
     for k in range(m):
-        x = tl.load(g + k * n + row) - largest
+        x = tl.load(g + _long(k) * n + row) - largest
         x = tl.maximum(x, smallest, propagate_nan=tl.PropagateNan.ALL)
         shifted = x * per_octave
         shifted = shifted + rounder
@@ -100,12 +106,12 @@ def _to_responsibilities(g, numbers, row, largest, n, n_rows, m, POOLED: tl.cons
             series = series + tl.load(numbers + i)
         power = ((shifted.to(tl.int64, bitcast=True) + 1023) << 52).to(tl.float64, bitcast=True)
         weight = series * power
-        tl.store(g + k * n + row, weight)
+        tl.store(g + _long(k) * n + row, weight)
         total = total + weight
     tl.debug_barrier()
     size = zero
     for k in range(m):
-        share = tl.load(g + k * n + row) / total
+        share = tl.load(g + _long(k) * n + row) / total
         share = share * one
         near = _rounded(share, rounder)
         if POOLED:
@@ -113,13 +119,13 @@ def _to_responsibilities(g, numbers, row, largest, n, n_rows, m, POOLED: tl.cons
             size = size + near
         else:
             size = size + near * near
-        tl.store(g + k * n + row, near)
+        tl.store(g + _long(k) * n + row, near)
     tl.debug_barrier()
     good = (size <= limit) & (row < n_rows)
     if tl.min(good.to(tl.int32), axis=0) == 0:  # rare: padding, and rows that are not numbers
         for k in range(m):
-            near = tl.load(g + k * n + row)
-            tl.store(g + k * n + row, tl.where(good, near, zero))
+            near = tl.load(g + _long(k) * n + row)
+            tl.store(g + _long(k) * n + row, tl.where(good, near, zero))
 
 
 @triton.jit
@@ -209,7 +215,7 @@ def _responsibilities_of_few(
             norm = norm + z * z
             frame = frame + (z,)  # noqa: RUF005
         logit = tl.load(constants + k) - half * norm
-        tl.store(g + k * n + row, logit)
+        tl.store(g + _long(k) * n + row, logit)
         largest = tl.maximum(largest, logit, propagate_nan=tl.PropagateNan.ALL)
         if k < framed:
             factor = _factor(numbers, norm)
@@ -217,7 +223,7 @@ def _responsibilities_of_few(
             for j in tl.static_range(D):
                 psi = _rounded(frame[j] * factor, rounder)
                 size = size + psi * psi
-            tl.store(factors + k * n + row, tl.where(size <= longest, factor, zero))
+            tl.store(factors + _long(k) * n + row, tl.where(size <= longest, factor, zero))
     _to_responsibilities(g, numbers, row, largest, n, n_rows, m, POOLED, ROWS)
 
 
